@@ -69,6 +69,7 @@ WITHOUT_DEVICE: Final = (
 HASTY: Final = {
     "opencl": {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"},
     "opencl-intel": {"CL_CONFIG_USE_VECTORIZER": "False"},
+    "vulkan": {"GALLIVM_PERF": "nopt"},
     "wgpu": {"GALLIVM_PERF": "nopt"},
 }
 
@@ -82,7 +83,7 @@ AROUND_KERNELS: Final = tuple(
 )  # fmt: skip
 
 #: The environments that run of the kit what kernels and drivers do, and of what is around them no more.
-KERNELS_ALONE: Final = frozenset({"opencl-intel", "wgpu"})
+KERNELS_ALONE: Final = frozenset({"opencl-intel", "vulkan", "wgpu"})
 
 #: Those of `AROUND_KERNELS` that say something of a driver.
 OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))

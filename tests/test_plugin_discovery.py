@@ -18,7 +18,7 @@ from zyx.settings.record import Settings
 
 ROOT = Path(__file__).parents[1]
 #: Packages that hold or load drivers and compilers: importing a business card must not touch them.
-DRIVERS = ("llvmlite", "pyopencl", "wgpu", "cuda", "pycuda", "hip")
+DRIVERS = ("llvmlite", "pyopencl", "vulkan", "wgpu", "cuda", "pycuda", "hip")
 
 
 def is_installed(name: str) -> bool:

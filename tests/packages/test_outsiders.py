@@ -168,8 +168,8 @@ def test_a_broken_backend_is_reported_and_the_others_work(core: Path, tmp_path: 
 def test_a_broken_backend_fails_its_own_environment_of_tox_and_no_other(tmp_path: Path, run: Run) -> None:
     """The settings of this repository, beside another backend in the place of ours."""
     settings = (ROOT / "tox.ini").read_text(encoding="utf-8")
-    assert "[testenv:{opencl,wgpu,cuda}]" in settings
-    settings = settings.replace("[testenv:{opencl,wgpu,cuda}]", "[testenv:broken]")
+    assert "[testenv:{opencl,vulkan,wgpu,cuda}]" in settings
+    settings = settings.replace("[testenv:{opencl,vulkan,wgpu,cuda}]", "[testenv:broken]")
     (tmp_path / "tox.ini").write_text(settings, encoding="utf-8")
     for name in ("zyx-core", "tests", "docs", "benchmarks"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "packages"))

@@ -10,13 +10,13 @@ from fake_driver import NO_MEMORY, FakeCompiler, FakeSession, fake_cuda
 
 import zyx
 from zyx.backend import Launch, Slot
+from zyx.drivers.staging import PIECE_BYTES, RING_BYTES, Staging
 from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, TransferError
 from zyx.runtime.runtime import use
 from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
 from zyx_backend_cuda import device as device_module
 from zyx_backend_cuda.errors import Fault
-from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,10 @@ from zyx.kernel.build import Builder
 from zyx.kernel.run import run
 from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
+from zyx.render.long_loops import in_fewer_iterations
 from zyx.runtime.runtime import use
 from zyx.testing.kernels import random_kernel, results_of, same_values
 from zyx.testing.launching import prepare, run_on
-from zyx_backend_wgpu.long_loops import in_fewer_iterations
 
 if TYPE_CHECKING:
     from zyx.kernel.data import Kernel

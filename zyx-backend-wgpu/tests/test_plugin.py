@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.drivers import vulkan_loader
 from zyx.errors import NoDeviceError, SettingsError
 from zyx.plugins.choose import choose_device
 from zyx.plugins.discover import installed
@@ -62,7 +63,7 @@ def test_importing_the_card_loads_no_driver():
 def test_where_linux_shows_no_gpu_the_backend_is_not_opened_for_a_guess(monkeypatch, tmp_path):
     for variable in ("VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_ICD_FILENAMES"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(plugin, "DEVICE_FILES", tmp_path)
+    monkeypatch.setattr(vulkan_loader, "DEVICE_FILES", tmp_path)
     assert not plugin.zyx_may_have_devices()
     with monkeypatch.context() as one:
         one.setenv("VK_DRIVER_FILES", "/there/lvp_icd.json")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 import numpy as np
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.staging import PIECE_BYTES, Staging
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import BackendError, TransferError
 from zyx_backend_cuda.driver import Address
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
 from zyx_backend_cuda.lanes import Lane, Ticket, finish_all
-from zyx_backend_cuda.staging import PIECE_BYTES, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ import wgpu
 from wgpu.backends import wgpu_native
 from wgpu.backends.wgpu_native import _api, _helpers, extras
 
+from zyx.drivers.vulkan_loader import quiet
 from zyx.errors import DriverNotFoundError, InitializationError
-from zyx_backend_wgpu import driver_vulkan
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WORD, WRITE, Memory
 from zyx_backend_wgpu.errors import Cause, Fault
 
@@ -95,7 +95,7 @@ def list_adapters(*, opengl: bool = False) -> list[ListedAdapter]:
         InitializationError: The native library fails.
     """
     try:
-        with driver_vulkan.quiet():
+        with quiet():
             if not opengl and _helpers._the_instance is None:  # else somebody in this process chose before
                 extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
             natives = wgpu.gpu.enumerate_adapters_sync()

@@ -5,15 +5,15 @@ The structures are those of Vulkan 1.3, which never change; of those that only t
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
 import struct
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from zyx.drivers.vulkan_loader import quiet
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -33,20 +33,6 @@ _HEAP_BYTES: Final = 16
 #: Where the name lies in VkPhysicalDeviceProperties, and its size.
 _NAME: Final = 20
 _NAME_BYTES: Final = 256
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep a layer of Mesa's, which looks for a screen to choose a device by, from complaining that there is none."""
-    name = "NODEVICE_SELECT"
-    if "XDG_RUNTIME_DIR" in os.environ or name in os.environ:
-        yield
-        return
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 def memory_bytes(vendor: int, device: int, name: str) -> int | None:

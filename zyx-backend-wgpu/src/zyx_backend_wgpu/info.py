@@ -88,7 +88,7 @@ _LOOP_TEST_COUNT: Final = 100_000
 def most_iterations(session: Session) -> int:
     """Return after how many iterations the driver ends the loops of a thread, without a word; 0 if it does not.
 
-    Those for processors may: Mesa's llvmpipe does (see `zyx_backend_wgpu.long_loops`). Try it there.
+    Those for processors may: Mesa's llvmpipe does (see `zyx.render.long_loops`). Try it there.
 
     Raises:
         Fault: The driver refused.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from zyx.drivers.vulkan_loader import may_have_gpus
 from zyx.errors import DriverNotFoundError
 from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_wgpu.version import __version__
@@ -17,12 +15,6 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool
 
-#: Where Linux shows devices.
-DEVICE_FILES: Final = Path("/dev")
-#: What drivers of GPUs put there: those of its kernel, NVIDIA's, Windows's below WSL, and those of phones.
-_NODES: Final = ("dri/renderD*", "nvidia[0-9]*", "nvhost-*", "nvgpu", "dxg", "kgsl-3d*", "mali*", "pvr*")
-#: What names drivers to Vulkan's loader.
-_VARIABLES: Final = ("VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_ICD_FILENAMES")
 _INSTALL: Final = "pip install 'wgpu>=0.32,<0.33'"
 
 
@@ -57,9 +49,7 @@ def zyx_may_have_devices() -> bool:
 
     Loading the package wgpu takes most of a second; software Vulkan is slower than what compiles for the processor.
     """
-    if sys.platform != "linux" or any(map(os.environ.get, _VARIABLES)):
-        return True
-    return any(next(DEVICE_FILES.glob(node), None) for node in _NODES)
+    return may_have_gpus()
 
 
 @hookimpl

@@ -24,13 +24,13 @@ from zyx.kernel.data import Memory
 from zyx.ops import COMPARISONS, BinaryOp, ReduceOp
 from zyx.render.c_family import CWriter
 from zyx.render.dialect import Dialect, VectorAccess
+from zyx.render.long_loops import in_fewer_iterations
 from zyx.render.seams import hidden_operands, hidden_values
 from zyx.render.vector_arrays import LANES, is_whole, vector_arrays
 from zyx.render.wide_values import in_wide_values
 from zyx.render.words import in_words
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
-from zyx_backend_wgpu.long_loops import in_fewer_iterations
 from zyx_backend_wgpu.subgroups import SWAPS
 
 if TYPE_CHECKING:

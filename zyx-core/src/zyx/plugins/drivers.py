@@ -66,6 +66,18 @@ DRIVERS: Final[dict[str, dict[str, str]]] = {
         # intel-cpu-runtime-for-opencl-applications-with-sycl-support.html: an installer
         "Windows": "the driver of the GPU's vendor; for any CPU Intel's CPU Runtime for OpenCL Applications",
     },
+    "vulkan": {
+        # https://packages.debian.org/mesa-vulkan-drivers, /libvulkan1 and /nvidia-driver
+        "Debian": "apt install mesa-vulkan-drivers libvulkan1 (AMD, Intel, any CPU), nvidia-driver (NVIDIA, from "
+        "non-free)",
+        # https://packages.fedoraproject.org/pkgs/mesa/mesa-vulkan-drivers; https://rpmfusion.org/Howto/NVIDIA
+        "Fedora": "dnf install mesa-vulkan-drivers vulkan-loader (AMD, Intel, any CPU), akmod-nvidia (NVIDIA, from RPM "
+        "Fusion)",
+        # https://vulkan.lunarg.com/doc/sdk/latest/mac/getting_started.html: MoltenVK, which is Vulkan 1.2 on Metal
+        "macOS": "the Vulkan SDK with MoltenVK: https://vulkan.lunarg.com/sdk/home; or pip install zyx-backend-wgpu, "
+        "which uses Metal",
+        "Windows": "the driver of the GPU's vendor",
+    },
     "wgpu": {
         # https://packages.debian.org/mesa-vulkan-drivers, /libvulkan1 and /nvidia-driver
         "Debian": "apt install mesa-vulkan-drivers libvulkan1 (AMD, Intel, any CPU), nvidia-driver (NVIDIA, from "

@@ -2,6 +2,7 @@
 
 dialect        what differs between the languages, as data
 literals       constants
+long_loops     loops in fewer, larger steps, for drivers that end long ones
 scalar         operations on one element, as expressions
 halves         float16 and bfloat16 for languages without them
 c_family       the emitter

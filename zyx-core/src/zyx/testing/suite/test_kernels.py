@@ -53,8 +53,8 @@ def test_loops_end_where_they_are_told(device: Device, end: int, *, by_row: bool
     total = b.define(k.Memory.REGISTER, dtype, 2)
     row = b.index(k.Axis.GROUP, 0, 5)
     zero, one = b.const(0, dtypes.int64), b.const(1, dtypes.int64)
-    last = b.cast(given, dtypes.int64)
-    last = b.binary(BinaryOp.SUB, last, row) if by_row else last
+    # Before it is an index: of one that is not known to be small, a device without int64 has no difference.
+    last = b.cast(b.binary(BinaryOp.SUB, given, b.cast(row, dtype)) if by_row else given, dtypes.int64)
     b.store(total, zero, b.const(3, dtype))
     b.store(total, one, b.const(-1, dtype))  # which a loop that does not run leaves as it is
     column = b.loop(length, end=last)

@@ -1,21 +1,19 @@
-"""Pinned memory that transfers go through.
+"""Memory of the host that transfers go through, where drivers copy from special memory only, or much faster.
 
-The driver copies to and from pinned memory by itself, while the processor does something else. It is a ring: pieces are
+The driver copies to and from such memory by itself, while the processor does something else. It is a ring: pieces are
 handed out one after the other, and each is free again when the work that used it is done.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from zyx_backend_cuda.lanes import Lane
 
 #: Size of a ring, and of the largest piece: while one is copied by the driver, the next ones are filled.
 RING_BYTES: Final = 32 << 20
@@ -24,8 +22,27 @@ PIECE_BYTES: Final = 4 << 20
 _GRAIN: Final = 64
 
 
+class Lane(Protocol):
+    """What does transfers one after the other, and counts them.
+
+    Attributes:
+        done: How many are known to be done.
+    """
+
+    @property
+    def done(self) -> int: ...
+
+    def finish(self, number: int) -> None:
+        """Wait until so many are done."""
+
+
 class Staging:
-    """A ring of pinned memory, made at first use, for the transfers of one stream."""
+    """A ring of such memory, made at first use, for the transfers of one lane.
+
+    Args:
+        make: Returns the memory, of so many bytes.
+        lane: What copies from it, or to it.
+    """
 
     def __init__(self, make: Callable[[int], NDArray[np.uint8]], lane: Lane) -> None:
         self._make = make
@@ -33,6 +50,11 @@ class Staging:
         self._memory: NDArray[np.uint8] | None = None
         self._head = 0
         self._pieces: deque[tuple[int, int, int]] = deque()  # start, end, place in the lane; oldest first
+
+    @property
+    def start(self) -> int:
+        """Where in the ring the piece begins that was handed out last, until it is sent."""
+        return self._head
 
     def piece(self, nbytes: int) -> NDArray[np.uint8]:
         """Return a piece of 1 to `PIECE_BYTES` bytes, once nothing uses it. `sent` has to follow."""

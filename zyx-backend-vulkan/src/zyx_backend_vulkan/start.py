@@ -1,0 +1,89 @@
+"""Put the parts together: devices as the loader lists them, their sessions and pools, and zyx's devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.drivers.opening import is_named, open_each
+from zyx.errors import BackendError, InitializationError, NoDeviceError
+from zyx_backend_vulkan import driver, driver_instance
+from zyx_backend_vulkan.device import VulkanDevice
+from zyx_backend_vulkan.driver_device import Session
+from zyx_backend_vulkan.driver_memory import Heaps
+from zyx_backend_vulkan.driver_programs import Pipelines
+from zyx_backend_vulkan.errors import Fault
+from zyx_backend_vulkan.info import device_info, target_of
+from zyx_backend_vulkan.memory import VulkanPool
+from zyx_backend_vulkan.probes import tried
+from zyx_backend_vulkan.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend import MemoryPool
+    from zyx.hookspecs import BackendConfig
+    from zyx_backend_vulkan.plugin import VulkanConfig
+
+_VERSIONS: Final = f"zyx-backend-vulkan {__version__}, {driver.VERSION}"
+
+
+def open_pools(config: BackendConfig[VulkanConfig]) -> Sequence[VulkanPool]:
+    """Return the pools of the devices that are asked for and start; those that refuse or are too old are noted.
+
+    Raises:
+        DriverNotFoundError: The loader finds no driver, or none that has a device.
+        NoDeviceError: No device is asked for; the text has those there are.
+        InitializationError: All of them refused, or are too old, or there is no validation layer.
+    """
+    section = config.section
+    instance = driver_instance.Instance(validation=section.validation)
+    instance.users += 1
+    try:
+        listed = instance.devices()
+        wanted = [device for number, device in enumerate(listed) if _is_asked(number, device, section.devices)]
+        if not wanted:
+            have = "; ".join(f"{number}: {device}" for number, device in enumerate(listed))
+            raise NoDeviceError(f"no device is asked for (devices {section.devices}); there are: {have}")
+
+        def open_pool(number: int, device: driver_instance.ListedDevice) -> VulkanPool:
+            session, name = Session(device), f"vulkan:{number}"
+            try:
+                return VulkanPool(f"{name} memory", session, Heaps(session), name, section.memory_bytes)
+            except Fault as fault:
+                session.close()
+                raise InitializationError(f"{device} does not start: {fault}") from fault
+
+        return open_each(wanted, open_pool, config.note)
+    finally:
+        instance.leave()
+
+
+def _is_asked(number: int, device: driver_instance.ListedDevice, parts: Sequence[str]) -> bool:
+    """Whether a device is asked for, by its number or a part of its name."""
+    names = [part for part in parts if not part.isdigit()]
+    return str(number) in parts or ((bool(names) or not parts) and is_named(str(device), names))
+
+
+def open_devices(config: BackendConfig[VulkanConfig], pools: Mapping[str, MemoryPool]) -> Sequence[VulkanDevice]:
+    """Return the device of each pool, in order.
+
+    Raises:
+        InitializationError: A driver does not run the simplest of kernels.
+    """
+    cache = None
+    if config.cache_directory is not None:
+        from zyx.drivers.disk_cache import DiskCache
+
+        cache = DiskCache(config.cache_directory, "vulkan", executable=True, max_bytes=config.cache_bytes)
+    devices = []
+    for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, VulkanPool)):
+        session = pool.session
+        try:
+            target = target_of(session)
+            pipelines = Pipelines(session, target.subgroup_size)
+            target = tried(target, pool, pipelines)
+        except (Fault, BackendError) as error:
+            raise InitializationError(f"{session.listed} does not work: {error}") from error
+        info = device_info(session, pool.heaps, target, _VERSIONS)
+        devices.append(VulkanDevice(f"vulkan:{number}", pool, info, target, pipelines, cache))
+    return devices

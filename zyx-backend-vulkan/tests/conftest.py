@@ -1,0 +1,177 @@
+"""The device that the tests run on, and kernels to run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.errors import NoDeviceError
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.ops import BinaryOp
+from zyx.testing.opening import open_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zyx.kernel.data import Kernel
+    from zyx.runtime.runtime import Runtime
+    from zyx_backend_vulkan.device import VulkanDevice
+    from zyx_backend_vulkan.memory import VulkanBuffer, VulkanPool
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
+
+#: Elements of the arrays of these tests.
+COUNT = 64
+
+
+def open_or_skip(**section: object) -> Runtime:
+    """Open the first device, with settings of this backend; skip the test if there is none, and say why."""
+    try:
+        return open_runtime("vulkan", settings={"backends": {"vulkan": section}})
+    except NoDeviceError as error:
+        reason = str(error).partition("\n")[0]
+        if "vulkan" in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(","):
+            pytest.fail(f"ZYX_REQUIRE_DEVICES names vulkan: {reason}", pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def open_device() -> Callable[..., Runtime]:
+    """A function that opens the first device, with settings of this backend."""
+    return open_or_skip
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Iterator[Runtime]:
+    """A runtime on the first device."""
+    opened = open_or_skip()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def device(runtime: Runtime) -> VulkanDevice:
+    return runtime.device()  # type: ignore[return-value]  # devices of this backend are of this class
+
+
+@pytest.fixture(scope="session")
+def pool(device: VulkanDevice) -> VulkanPool:
+    return device.pool
+
+
+@pytest.fixture
+def fresh() -> Iterator[Callable[..., Runtime]]:
+    """A function that opens the device another time, with settings of this backend."""
+    opened: list[Runtime] = []
+
+    def open_one(**section: object) -> Runtime:
+        opened.append(open_or_skip(**section))
+        return opened[-1]
+
+    yield open_one
+    for runtime in opened:
+        runtime.close()
+
+
+@pytest.fixture(scope="session")
+def add() -> Callable[..., Kernel]:
+    """``add(constant, name)`` is a kernel that adds a constant to each of 64 integers."""
+
+    def make(constant: int, name: str = "") -> Kernel:
+        b = Builder()
+        x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
+        at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
+        b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
+        return b.finish(name or f"add_{constant}")
+
+    return make
+
+
+@pytest.fixture
+def integers(pool: VulkanPool) -> Callable[[int], VulkanBuffer]:
+    """``integers(value)`` is a buffer of 64 integers, all the same."""
+
+    def make(value: int) -> VulkanBuffer:
+        buffer, event = pool.allocate(4 * COUNT)
+        data = np.full(COUNT, value, np.int32)
+        pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), buffer, [event])])
+        return buffer
+
+    return make
+
+
+@pytest.fixture
+def values(pool: VulkanPool) -> Callable[[VulkanBuffer], set[int]]:
+    """``values(buffer)`` are the different integers in it."""
+
+    def read(buffer: VulkanBuffer) -> set[int]:
+        result = np.empty(buffer.nbytes // 4, np.int32)
+        pool.pool_to_host(buffer, memoryview(result).cast("B"))
+        return set(result.tolist())
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def add_number() -> Kernel:
+    """A kernel that adds a number, its second argument, to each of 64 integers."""
+    b = Builder()
+    x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
+    number = b.variable(dtypes.int32, "number")
+    at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
+    b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), number))
+    return b.finish("add_number")
+
+
+def hide(pool: VulkanPool) -> None:
+    """Keep the host from what a pool will allocate."""
+    obtain = pool._blocks.obtain
+
+    def obtain_hidden(nbytes: int) -> Any:
+        memory = obtain(nbytes)
+        memory.block.view = None
+        return memory
+
+    pool._blocks.obtain = obtain_hidden  # type: ignore[method-assign]
+    pool.heaps.is_cached = False  # type: ignore[misc]
+
+
+@pytest.fixture
+def hidden(fresh: Callable[..., Runtime]) -> VulkanPool:
+    """A pool whose memory the host does not reach, as that of most GPUs."""
+    pool = fresh().device().memory_pool
+    hide(pool)  # type: ignore[arg-type]  # of this backend
+    return pool  # type: ignore[return-value]
+
+
+@pytest.fixture
+def queues_apart(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices opened from now on have queues of their own for uploads and downloads, and memory the host cannot reach.
+
+    So have most GPUs. Here three queues of ours with a timeline each submit to the one there is, in the order of calls.
+    """
+    from zyx_backend_vulkan import start
+    from zyx_backend_vulkan.driver_device import Session
+    from zyx_backend_vulkan.driver_queue import Queue
+    from zyx_backend_vulkan.memory import VulkanPool
+
+    def open_session(listed: Any) -> Session:
+        session = Session(listed)
+        (family,) = session.families[:1]
+        session.uploads, session.downloads = Queue(session, family, 0), Queue(session, family, 0)
+        return session
+
+    class HiddenPool(VulkanPool):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            hide(self)
+
+    monkeypatch.setattr(start, "Session", open_session)
+    monkeypatch.setattr(start, "VulkanPool", HiddenPool)

@@ -1,0 +1,94 @@
+"""What devices may take, from those of processors to the least that Vulkan 1.2 has, and whether modules are valid."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx.backend import DeviceInfo
+from zyx.kernel import data as k
+from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.testing.kernels import random_kernel
+from zyx_backend_vulkan.disassembly import disassembly
+from zyx_backend_vulkan.render import render
+from zyx_backend_vulkan.target import Target, capabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zyx.kernel.data import Kernel
+    from zyx_backend_vulkan.render import Rendered
+
+_ALL = frozenset(dtypes.ALL) - {dtypes.bfloat16}
+_WIDE = frozenset({8, 16, 32, 64})
+_FLOATS = frozenset({16, 32, 64})
+
+#: All types, as Mesa's lavapipe has them.
+FULL = Target(
+    version=(1, 6),
+    arithmetic=_ALL,
+    storage_bits=_WIDE,
+    shared_bits=_WIDE,
+    preserves=_FLOATS,
+    denormals=_FLOATS,
+    rounds=_FLOATS,
+    atomic_bits=frozenset({32, 64}),
+    subgroup_size=8,
+    swaps=frozenset(dtype for dtype in _ALL if dtype.bits >= 32),
+    max_buffers=32,
+    has_addresses=True,
+    fuses=frozenset({dtypes.float32, dtypes.float64}),
+)
+#: Numbers of 32 bits alone, and nothing that is not always there.
+LEAST = Target(
+    version=(1, 5),
+    arithmetic=frozenset({dtypes.bool_, dtypes.int32, dtypes.uint32, dtypes.float32}),
+    storage_bits=frozenset({32}),
+    shared_bits=frozenset({32}),
+    max_buffers=8,
+)
+TARGETS = {
+    "full": FULL,
+    "least": LEAST,
+    "of 2019": replace(FULL, version=(1, 3), fuses=frozenset()),
+    "by addresses": replace(FULL, max_buffers=0),
+    "without half": replace(FULL, arithmetic=_ALL - {dtypes.float16}, shared_bits=frozenset({32})),
+    "without push constants": replace(FULL, push_bytes=0),
+}
+#: What each version of SPIR-V came with: what the validator holds it against.
+_ENVIRONMENTS = {(1, 3): "vulkan1.1", (1, 5): "vulkan1.2", (1, 6): "vulkan1.3"}
+
+
+def info_of(target: Target) -> DeviceInfo:
+    """Return the record of a device with a target."""
+    return DeviceInfo(
+        "on paper", "0", capabilities(target), warp_size=8, max_group_threads=256, max_group_shape=(256, 256, 64),
+        vector_bytes=16, subgroup_size=target.subgroup_size, swaps=target.swaps, has_fma=False,
+    )  # fmt: skip
+
+
+def random_kernels(target: Target, seeds: Iterable[int]) -> Iterator[Kernel]:
+    """Yield random kernels that devices with a target compile."""
+    info = info_of(target)
+    for seed in seeds:
+        kernel = random_kernel(seed, list(info.capabilities))
+        combined = {kernel.ops[op.target] for op in kernel.ops if isinstance(op, k.Atomic)}
+        if all(isinstance(array, k.Define) and array.dtype.bits in target.atomic_bits for array in combined):
+            yield run_passes(kernel, standard_passes(info))
+
+
+def validated(kernel: Kernel, target: Target) -> Rendered:
+    """Return a kernel as SPIR-V that the validator of others takes, if it is installed."""
+    rendered = render(kernel, target)
+    disassembly(rendered.words)  # counts the words of each instruction
+    tool = shutil.which("spirv-val")
+    if tool is not None:
+        environment = _ENVIRONMENTS[target.version]
+        done = subprocess.run(
+            [tool, "--target-env", environment, "-"], input=rendered.words, capture_output=True, check=False
+        )
+        assert not done.returncode, f"{done.stdout.decode()}{done.stderr.decode()}\n{kernel}"
+    return rendered

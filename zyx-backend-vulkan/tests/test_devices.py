@@ -1,0 +1,214 @@
+"""Several devices, of which some do not start or are too old: the real one listed again, by a driver as told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.errors import AllocationError, InitializationError
+from zyx.plugins.discover import installed
+from zyx.plugins.manager import PluginManager
+from zyx.plugins.opening import OpenedBackends
+from zyx.plugins.state import BackendState
+from zyx.runtime.runtime import use
+from zyx.settings.load import load_settings
+from zyx_backend_vulkan.errors import Cause, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from zyx.backend import Device
+    from zyx.runtime.runtime import Runtime
+
+
+@pytest.fixture
+def backends(device: Device, tmp_path: Path) -> Iterator[OpenedBackends]:
+    """This backend, not open yet."""
+    del device  # there is one
+    own = [entry for entry in installed()[0] if entry.name == "vulkan"]
+    manager = PluginManager(load_settings(environ={"ZYX_CACHE_DIR": str(tmp_path / "cache")}), own)
+    opened = OpenedBackends(manager)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """``listed(3)`` makes the loader list the first device three times, and returns the list when it has."""
+    from zyx_backend_vulkan.driver_instance import Instance
+
+    good = Instance.devices
+
+    def make(count: int, change: Callable[[int, Any], None] = lambda *_: None) -> list[Any]:
+        found: list[Any] = []
+
+        def devices(instance: Instance) -> list[Any]:
+            found[:] = [good(instance)[0] for _ in range(count)]
+            for number, one in enumerate(found):
+                change(number, one)
+            return found
+
+        monkeypatch.setattr(Instance, "devices", devices)
+        return found
+
+    return make
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch, listed: Callable[..., list[Any]]) -> Callable[..., None]:
+    """``refusing(True, False)`` lists as many devices, of which those that are False refuse."""
+    from zyx_backend_vulkan import start
+
+    good = start.Session
+
+    def make(*starts: bool) -> None:
+        found = listed(len(starts))
+
+        def session(device: Any) -> object:
+            if not starts[[one is device for one in found].index(True)]:
+                raise InitializationError(f"{device} does not start: half-way through")
+            return good(device)
+
+        monkeypatch.setattr(start, "Session", session)
+
+    return make
+
+
+def round_trip(device: Device, value: int) -> int:
+    """Upload a number to a device, and return what comes back."""
+    pool = device.memory_pool
+    buffer, event = pool.allocate(4)
+    data = np.array([value], np.int32)
+    pool.sync_events([pool.host_to_pool(data.view(np.uint8).data, buffer, [event])])
+    result = np.zeros(1, np.int32)
+    pool.pool_to_host(buffer, result.view(np.uint8).data)
+    pool.deallocate(buffer)
+    return int(result[0])
+
+
+def test_each_device_has_memory_of_its_own(backends: OpenedBackends, refusing: Callable[..., None]):
+    refusing(True, True, True)
+    report = backends.open("vulkan")
+    assert report is not None
+    assert report.devices == ("vulkan:0", "vulkan:1", "vulkan:2")
+    devices = [backends.devices[name] for name in report.devices]
+    assert len({id(device.memory_pool) for device in devices}) == 3
+    assert [round_trip(device, number) for number, device in enumerate(devices)] == [0, 1, 2]
+
+
+def test_a_device_that_refuses_is_left_out_with_a_note(backends: OpenedBackends, refusing: Callable[..., None]):
+    refusing(False, True)
+    report = backends.open("vulkan")
+    assert report is not None
+    assert (report.state, report.devices) == (BackendState.READY, ("vulkan:0",))
+    assert any("left out" in note and "half-way through" in note for note in report.notes)
+    assert round_trip(backends.devices["vulkan:0"], 7) == 7
+
+
+def test_if_all_devices_refuse_the_reasons_are_kept(backends: OpenedBackends, refusing: Callable[..., None]):
+    refusing(False, False)
+    report = backends.open("vulkan")
+    assert report is not None
+    assert report.state is BackendState.DRIVER_REFUSED
+    assert report.reason.count("half-way through") == 2
+
+
+def test_a_device_that_is_too_old_is_left_out_with_its_version_and_the_one_wanted(
+    backends: OpenedBackends, listed: Callable[..., list[Any]]
+):
+    def age(number: int, device: Any) -> None:
+        if number == 0:
+            device.version = device.own_version = (1, 1)
+        if number == 1:
+            device.features.v12.timelineSemaphore = False
+
+    listed(3, age)
+    report = backends.open("vulkan")
+    assert report is not None
+    assert report.devices == ("vulkan:0",)
+    assert any("has Vulkan 1.1, and at least 1.2 is needed" in note for note in report.notes)
+    assert any("no timeline semaphores" in note for note in report.notes)
+
+
+def test_software_is_listed_behind_gpus(device: Device):
+    from zyx_backend_vulkan.driver_instance import CPU, Instance
+
+    instance = Instance()
+    instance.users += 1
+    kinds = [listed.kind == CPU for listed in instance.devices()]
+    instance.leave()
+    assert kinds == sorted(kinds)
+
+
+def test_a_driver_that_does_not_run_the_first_kernel_is_an_initialization_error(
+    backends: OpenedBackends, monkeypatch: pytest.MonkeyPatch
+):
+    from zyx_backend_vulkan.driver_programs import Pipelines
+
+    def refuse(*_: object) -> None:
+        raise Fault(Cause.REFUSED, "no shaders today")
+
+    monkeypatch.setattr(Pipelines, "build", refuse)
+    report = backends.open("vulkan")
+    assert report is not None
+    assert report.state is BackendState.DRIVER_REFUSED
+    assert "does not work: no shaders today" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "chosen"),
+    [
+        ([7], (0, None)),  # graphics, compute and transfers in one
+        ([0xF, 0xC, 0xE, 0x24, 0x44], (2, 1)),  # as NVIDIA has them, with video behind
+        ([0x7, 0x24, 0x6, 0x4], (2, 3)),
+        ([0x5, 0x2], (1, None)),
+    ],
+)
+def test_launches_take_a_queue_without_graphics_and_transfers_one_for_nothing_else(
+    device: Device, flags: list[int], chosen: tuple[int, int | None]
+):
+    from zyx_backend_vulkan.driver_device import _families
+
+    families = [SimpleNamespace(queueFlags=flag) for flag in flags]
+    assert _families(SimpleNamespace(queue_families=families)) == chosen
+
+
+def test_a_device_that_can_only_draw_is_refused(device: Device):
+    from zyx_backend_vulkan.driver_device import _families
+
+    with pytest.raises(InitializationError, match="can only draw"):
+        _families(SimpleNamespace(queue_families=[SimpleNamespace(queueFlags=5)]))
+
+
+def test_memory_that_others_have_is_not_free(fresh: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch):
+    from zyx_backend_vulkan.driver_instance import ListedDevice
+
+    left = [1 << 26]
+    monkeypatch.setattr(ListedDevice, "heap_available_bytes", lambda *_: left[0])
+    pool = fresh().device().memory_pool
+    free = pool.free_bytes
+    assert free == (1 << 26) + pool._blocks.nbytes - (pool.capacity_bytes - super(type(pool), pool).free_bytes)
+    buffer, _ = pool.allocate(1 << 20)
+    assert pool.free_bytes < free
+    left[0] = 0
+    pool.deallocate(pool.allocate(9 << 20)[0])
+    assert pool.free_bytes <= pool._blocks.nbytes, "others have taken all that this process does not have"
+    pool.deallocate(buffer)
+
+
+def test_a_plan_that_runs_out_of_memory_names_the_device_and_gives_back_what_it_took(fresh: Callable[..., Runtime]):
+    runtime = fresh(memory_bytes=1 << 20)
+    pool = runtime.device().memory_pool
+    with use(runtime):
+        x = zyx.Tensor(np.ones((300, 300), np.float32)).realize()
+        before = pool.free_bytes
+        with pytest.raises(AllocationError, match="vulkan:0 memory has no room"):
+            (x @ x @ x @ x + (x @ x).exp()).realize()
+        runtime.memory.reclaim()
+        assert pool.free_bytes == before
+        assert float((x + 1.0).sum().item()) == 180_000.0
