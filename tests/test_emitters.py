@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[1]
 
 #: Lines of one emitter, all of them counted; and of one file.
 MOST_LINES = 500
-#: Lines of those that write a module word by word: below them is no compiler of a language, which has types of all sizes,
-#: conversions and structured statements, and above them no writer in core that another emitter shares.
+#: Lines of those that write a module word by word: below them is no compiler of a language, which has types of all
+#: sizes, conversions and structured statements, and above them no writer in core that another emitter shares.
 MOST_LINES_OF_WORDS = {"vulkan": 2100}
 #: Lines of code that two emitters may have in common, one after the other, by chance.
 MOST_SHARED = 5
