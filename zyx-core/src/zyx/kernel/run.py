@@ -81,11 +81,12 @@ class Executable:
 
     def _machine(self, arguments: list[Array], first: int, groups: int) -> Machine:
         """Return the state in which `groups` groups start, the first of them number `first`."""
-        rows = groups * self._threads
-        group = np.repeat(np.arange(groups), self._threads).reshape(-1, 1)
-        thread = np.tile(np.arange(self._threads), groups).reshape(-1, 1)
-        positions = {k.Axis.GROUP: group + first if groups > 1 else np.array([[first]]), k.Axis.LOCAL: thread}
-        machine = Machine(self.kernel, rows)
+        threads = self._threads
+        machine = Machine(self.kernel, groups * threads)
+        positions = {
+            k.Axis.GROUP: _coordinates(np.arange(first, first + groups), self._shapes[k.Axis.GROUP]),
+            k.Axis.LOCAL: _coordinates(np.arange(threads), self._shapes[k.Axis.LOCAL]),
+        }
         remaining = iter(arguments)
         for number, op in enumerate(self.kernel.ops):
             match op:
@@ -96,14 +97,28 @@ class Executable:
                     machine.arrays[number] = Shared(array, min(op.length, len(array)))  # fewer of a front
                 case k.Define(memory=k.Memory.LOCAL):
                     array = np.full(groups * op.length, undefined(op.dtype))
-                    machine.arrays[number] = Shared(array, op.length, group * op.length if groups > 1 else None)
+                    starts = np.repeat(np.arange(groups), threads).reshape(-1, 1) * op.length if groups > 1 else None
+                    machine.arrays[number] = Shared(array, op.length, starts)
                 case k.Define(memory=k.Memory.REGISTER):
                     machine.arrays[number] = Registers(op)
                 case k.Index(axis=axis, number=axis_number):
-                    # Axis 0 is the one that neighbouring threads differ in: a warp lies along it.
-                    step = math.prod(self._shapes[axis][:axis_number])
-                    position = positions[axis] // step % op.size
-                    machine.values[number] = position.astype(op.type.dtype.numpy)
+                    # One row where groups do not differ, since there is one; else a row for each thread.
+                    position = positions[axis][axis_number].astype(op.type.dtype.numpy)
+                    if groups > 1 and axis is k.Axis.GROUP:
+                        position = position.repeat(threads)
+                    elif groups > 1:
+                        position = np.tile(position, groups)
+                    machine.values[number] = position.reshape(-1, 1)
                 case _:
                     pass
         return machine
+
+
+def _coordinates(positions: Array, shape: Sequence[int]) -> list[Array]:
+    """Return where positions lie along each axis: along axis 0 neighbouring threads differ, as a warp lies there."""
+    coordinates = []
+    for size in shape[:-1]:
+        rest = positions // size
+        coordinates.append(positions - rest * size)  # by half the time of a remainder
+        positions = rest
+    return [*coordinates, positions]
