@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SEEDS: Final = (100, 101)
 CASES: Final = 2
 PEERS: Final = {"cpu": "numpy,torch_eager,jax,zyx", "cuda": "torch_eager,torch_compile,jax,zyx"}
-FUZZED: Final = {"cpu": ("c", "interpreter", "opencl", "wgpu"), "cuda": ("cuda",)}
+FUZZED: Final = {"cpu": ("c", "interpreter", "opencl", "vulkan", "wgpu"), "cuda": ("cuda",)}
 PROGRAMS: Final = 2000
 
 #: Programs that compare are told to begin nothing after this share of their time, and then report what they have.

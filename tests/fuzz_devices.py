@@ -1,6 +1,6 @@
 """Run random programs, and programs of many sizes, on the devices of a machine at the same time.
 
-    python tests/fuzz_devices.py                                    c, cuda, opencl and wgpu, for 500 s
+    python tests/fuzz_devices.py                                    c, cuda, opencl, vulkan and wgpu, for 500 s
     python tests/fuzz_devices.py --cuda 5000 --opencl 2000 --wgpu 2000 --seconds 480
     python tests/fuzz_devices.py --wheels .gpu                      where nothing of ours is installed: see below
 
@@ -26,11 +26,18 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("zyx-core", "zyx-backend-c", "zyx-backend-cuda", "zyx-backend-opencl", "zyx-backend-wgpu")
+PACKAGES = (
+    "zyx-core",
+    "zyx-backend-c",
+    "zyx-backend-cuda",
+    "zyx-backend-opencl",
+    "zyx-backend-vulkan",
+    "zyx-backend-wgpu",
+)
 NVIDIA_OPENCL = "libnvidia-opencl.so.1"
 VULKAN_DRIVER = Path("/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json")
-BACKENDS = {"cuda", "opencl", "wgpu", "hip"}
-PROCESSES = {"c": 1, "cuda": 6, "opencl": 4, "wgpu": 4}
+BACKENDS = {"cuda", "opencl", "vulkan", "wgpu", "hip"}
+PROCESSES = {"c": 1, "cuda": 6, "opencl": 4, "vulkan": 4, "wgpu": 4}
 
 #: Programs of many sizes; ``check`` compares with NumPy in float64.
 SIZES = """
@@ -172,7 +179,7 @@ def commands(given: argparse.Namespace) -> dict[str, list[str]]:
 def main() -> int:
     """Run everything, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for device, programs in (("c", 0), ("cuda", 5000), ("opencl", 2000), ("wgpu", 2000)):
+    for device, programs in (("c", 0), ("cuda", 5000), ("opencl", 2000), ("vulkan", 2000), ("wgpu", 2000)):
         parser.add_argument(f"--{device}", type=int, default=programs, metavar="PROGRAMS", help="0 leaves it out")
     parser.add_argument("--seconds", type=float, default=500, help="for everything")
     parser.add_argument("--seed", type=int, default=1)
