@@ -34,6 +34,7 @@ from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
 from zyx.plugins.state import BackendReport, BackendState
 from zyx.settings.record import Settings
+from zyx.testing.parts import AROUND_KERNELS, OF_A_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,20 +74,8 @@ HASTY: Final = {
     "wgpu": {"GALLIVM_PERF": "nopt"},
 }
 
-#: What such tests are in the kit: of memory, calls, plans and failures, and those whose programs are drawn.
-AROUND_KERNELS: Final = tuple(
-    f"test_{topic}"
-    for topic in (
-        "compute_calls", "compute_memory", "compute_products", "events", "faults", "graphs", "kept", "lengths", "plans",
-        "pool", "programs", "transformations", "tuned_kernels", "varying",
-    )
-)  # fmt: skip
-
 #: The environments that run of the kit what kernels and drivers do, and of what is around them no more.
 KERNELS_ALONE: Final = frozenset({"opencl-intel", "vulkan", "wgpu"})
-
-#: Those of `AROUND_KERNELS` that say something of a driver.
-OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))
 
 #: The tests that cross packages of what depends on a driver's arithmetic.
 OF_NUMBERS: Final = ("test_accuracy.py", "test_losses.py")

@@ -7,6 +7,7 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
 
     zyx_pytest      options, header and summary of pytest; a module beside `zyx`
     suite           the tests, a file a subject; each is a rule that every backend keeps
+    parts           which of them are about kernels, which about drivers, and which about core around them
     graphs          random graphs, and what their outputs have to be (`tolerance` says how exactly)
     graph_runs      running them on a device
     shrink          the smallest part of a graph that still fails

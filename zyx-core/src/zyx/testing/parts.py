@@ -1,0 +1,18 @@
+"""The conformance kit in parts: which of its modules are about kernels, which about drivers, which about core around."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Modules about memory, calls, plans and failures, and those whose programs are drawn. Kernels are not what they are
+#: about, so a driver's compiler may be quick there rather than good.
+AROUND_KERNELS: Final = tuple(
+    f"test_{topic}"
+    for topic in (
+        "compute_calls", "compute_memory", "compute_products", "events", "faults", "graphs", "kept", "lengths", "plans",
+        "pool", "programs", "transformations", "tuned_kernels", "varying",
+    )
+)  # fmt: skip
+
+#: Those of them that say something of a driver; the others say it of core, whatever the driver is.
+OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))
