@@ -1,4 +1,4 @@
-"""The conformance kit in parts: which of its modules are about kernels, which about drivers, which about core around."""
+"""The conformance kit in parts: which of its modules are about kernels, about drivers, and about core around them."""
 
 from __future__ import annotations
 
