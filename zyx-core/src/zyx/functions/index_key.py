@@ -46,7 +46,7 @@ _BASIC: Final = (int, *_APART)
 """What is no array."""
 
 
-class Key(NamedTuple):
+class IndexKey(NamedTuple):
     """A key that was read.
 
     Attributes:
@@ -62,7 +62,7 @@ class Key(NamedTuple):
     place: int
 
 
-def read_key(key: object, like: Tensor) -> Key:
+def read_key(key: object, like: Tensor) -> IndexKey:
     """Return what `key` does to a tensor such as `like`.
 
     Masks that are tensors, and integer tensors used as slice bounds, are read.
@@ -116,7 +116,7 @@ def read_key(key: object, like: Tensor) -> Key:
                 boxes.append(Box(0, size))
                 box_shape.append(size)
     apart = bool(advanced_at) and advanced_at[-1] - advanced_at[0] + 1 != len(advanced_at)
-    return Key(tuple(boxes), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
+    return IndexKey(tuple(boxes), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
 
 
 def _item(part: object) -> Any:  # noqa: ANN401  # what follows tells the kinds apart

@@ -16,7 +16,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, IterationError, ShapeError
-from zyx.functions.index_key import Key, inside, is_whole, read_key
+from zyx.functions.index_key import IndexKey, inside, is_whole, read_key
 from zyx.functions.ingest import node_from_data
 from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term, expand_to
@@ -97,7 +97,7 @@ def cut(term: Term, boxes: Sequence[Box]) -> Term:
     return Term(term.graph, term.graph.reshape(node, node.shape[:-1]))
 
 
-def look_up(boxed: Term, key: Key, like: Tensor) -> Term:
+def look_up(boxed: Term, key: IndexKey, like: Tensor) -> Term:
     """Return the elements of `boxed` that the arrays of `key` pick."""
     if not key.lookup:
         return boxed
@@ -111,7 +111,7 @@ def look_up(boxed: Term, key: Key, like: Tensor) -> Term:
     return found.reshape((*rest[:place], *batch, *rest[place:]))
 
 
-def pool_axes(boxed: Term, key: Key) -> tuple[Term, int, Shape]:
+def pool_axes(boxed: Term, key: IndexKey) -> tuple[Term, int, Shape]:
     """Return `boxed` with all indexed axes made one, where that is, and the shape that the arrays broadcast to."""
     axes = [axis for axis, _ in key.lookup]
     try:
@@ -133,7 +133,7 @@ def pooling_order(ndim: int, axes: Sequence[int], place: int) -> list[int]:
     return [*others[:place], *axes, *others[place:]]
 
 
-def flat_index(boxed: Term, key: Key, batch: Shape, like: Tensor) -> Term:
+def flat_index(boxed: Term, key: IndexKey, batch: Shape, like: Tensor) -> Term:
     """Return the places in the pooled axis, one for each element of `batch`, as one axis.
 
     A place is outside if one of the indices it is made of is.
@@ -244,7 +244,7 @@ def _fits_behind(mask: Tensor, value: Node, base: Term) -> bool:
     return mask.node.shape == base.shape[:covered] and value.ndim <= len(base.shape) - covered
 
 
-def _replaced(base: Term, key: Key, value: Node, like: Tensor) -> Term:
+def _replaced(base: Term, key: IndexKey, value: Node, like: Tensor) -> Term:
     region_shape = tuple(box.size for box in key.boxes)
     boxed = cut(base, key.boxes).reshape(key.box_shape)
     if not key.lookup:

@@ -18,7 +18,7 @@ from zyx.io.onnx.export.elementwise import where
 from zyx.io.onnx.export.movement import full_along, picked
 from zyx.io.onnx.export.naming import needed
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.export.writer import CannotWriteError, Value, Writer, number_of
+from zyx.io.onnx.export.writer import CannotWriteError, GraphValue, GraphWriter, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,9 @@ _FORWARD: Final = 0
 _BACKWARD: Final = 1
 
 
-def write_custom(w: Writer, node: n.Custom, write_graph: Callable[[Writer, Sequence[Node]], None]) -> Value:
+def write_custom(
+    w: GraphWriter, node: n.Custom, write_graph: Callable[[GraphWriter, Sequence[Node]], None]
+) -> GraphValue:
     """Write an output of a loop; other kernels have no counterpart."""
     if isinstance(node.kernel, HostCall):
         raise CannotWriteError("it is computed by the host")
@@ -48,18 +50,18 @@ def write_custom(w: Writer, node: n.Custom, write_graph: Callable[[Writer, Seque
 
 
 def _write_loop(
-    w: Writer, loop: Loop, sources: Sequence[Node], write_graph: Callable[[Writer, Sequence[Node]], None]
-) -> list[Value]:
+    w: GraphWriter, loop: Loop, sources: Sequence[Node], write_graph: Callable[[GraphWriter, Sequence[Node]], None]
+) -> list[GraphValue]:
     body = loop.body
     first, second = len(body.carries), len(body.carries) + len(body.slices)
     has_rest = loop.length % loop.block != 0
     steps = [*loop.steps]
     turned = loop.is_backward and not has_rest
     places = np.array([range(step.first, step.first + loop.block) for step in (steps[::-1] if turned else steps)])
-    inner = Writer(w.shared, w)
+    inner = GraphWriter(w.shared, w)
     carried = [_given(w, leaf.dtype, dims_of(leaf)) for leaf in body.carries]
-    scanned: list[Value] = []
-    taken: list[Value] = []
+    scanned: list[GraphValue] = []
+    taken: list[GraphValue] = []
     axes: list[int] = []
     for leaf, source, lie in zip(body.slices, sources[first:second], body.slice_lies, strict=True):
         sequence = picked(w, full_along(w, source, (lie.axis,)), lie.axis, places)
@@ -112,17 +114,17 @@ def _write_loop(
     return [*made[:first], *written]
 
 
-def _given(w: Writer, dtype: DType, dims: Dims) -> Value:
+def _given(w: GraphWriter, dtype: DType, dims: Dims) -> GraphValue:
     """Return what a step is given."""
-    return Value(w.shared.new_name(), dims, dtype)
+    return GraphValue(w.shared.new_name(), dims, dtype)
 
 
-def _info(value: Value) -> Any:  # noqa: ANN401  # ONNX's description of a value
+def _info(value: GraphValue) -> Any:  # noqa: ANN401  # ONNX's description of a value
     dims = [size if isinstance(size, int) else None for size in value.dims]
     return helper.make_tensor_value_info(value.name, number_of(value.dtype), dims)
 
 
-def _turned(w: Writer, x: Value, lie: Lie) -> Value:
+def _turned(w: GraphWriter, x: GraphValue, lie: Lie) -> GraphValue:
     """Return a block with its first two axes exchanged, where the sequence has them so."""
     return w.transpose(x, (1, 0, *range(2, len(x.dims)))) if lie.is_turned else x
 
@@ -134,7 +136,7 @@ def _with_steps(block: Dims, lie: Lie, steps: int) -> Dims:
     return (*block[: lie.axis], steps, *block[lie.axis :])
 
 
-def _in_place(w: Writer, x: Value, lie: Lie, places: npt.NDArray[Any], loop: Loop) -> Value:
+def _in_place(w: GraphWriter, x: GraphValue, lie: Lie, places: npt.NDArray[Any], loop: Loop) -> GraphValue:
     """Return rows as they lie in memory: of places that several steps have written, the last one stays."""
     number = np.zeros(loop.length, np.int64)
     number[places.ravel()] = np.arange(places.size)
