@@ -14,7 +14,7 @@ from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import Unread, read_unread
 from zyx.runtime.leaves import TRACED, has_history
-from zyx.runtime.ownership import Kept, shared_of
+from zyx.runtime.ownership import CopyOnWrite, shared_of
 from zyx.runtime.plan import Single
 
 if TYPE_CHECKING:
@@ -201,11 +201,11 @@ class Entry:
         by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in traced.uses] if traced.uses else ()
         given: list[Buffer | Scalar] = [*leaves, *by_value]
         buffers = [*given, *self._numbers]
-        kept: Kept | None = None
+        kept: CopyOnWrite | None = None
         if self._waits:
             written = [(place, tensors[place]) for place in over if place not in shared]
             written += [(traced.arguments + place, outside[place]) for place in self._overwritten]
-            kept = Kept(runtime, buffers, written)
+            kept = CopyOnWrite(runtime, buffers, written)
         try:
             if self._single is not None:
                 self._single.run(buffers, runtime.memory, runtime.trace)
@@ -252,7 +252,7 @@ class Entry:
         observers = self._runtime.observers
         return any(has_history(observers, tensor._node) for tensor in tensors)
 
-    def _queue(self, buffers: list[Buffer | Scalar], kept: Kept | None) -> None:
+    def _queue(self, buffers: list[Buffer | Scalar], kept: CopyOnWrite | None) -> None:
         """Queue the plan on the buffers of a run, of which those of the inputs are there, and keep others as they are.
 
         Where the plan waits, another thread may run it, too: then these temporaries are not there for it.

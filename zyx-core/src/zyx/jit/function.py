@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import Served, Way
+    from zyx.jit.lengths import Served, TracedWay
     from zyx.jit.lengthy import Call, Lengthy
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
@@ -89,7 +89,7 @@ MOST_OF_ONE_SIGNATURE: Final = 4
 _MOST_SERVED: Final = 1024
 
 
-class Kept:
+class SignatureTraces:
     """The traces of one signature.
 
     Attributes:
@@ -121,7 +121,7 @@ class _Latest(NamedTuple):
     """
 
     among: tuple[object, ...]
-    kept: Kept
+    kept: SignatureTraces
     entry: Entry
 
 
@@ -171,7 +171,7 @@ class Jit(Generic[P, R]):
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
-        self._kept: dict[_Key, Kept] = {}
+        self._kept: dict[_Key, SignatureTraces] = {}
         self._token = object()  # by which the runtime knows its calls
         self._served: dict[_Key, Served] = {}
         self._latest: _Latest | None = None
@@ -302,10 +302,10 @@ class Jit(Generic[P, R]):
             return None  # other kernels add up in another order; and plans of several devices take buffers
         from zyx.jit.lengths import run_at_length  # of no use before
 
-        def key_of(way: Way) -> _Key:
+        def key_of(way: TracedWay) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
-        def keep(way: Way, trace: Lengthy) -> Kept:
+        def keep(way: TracedWay, trace: Lengthy) -> SignatureTraces:
             self._served.clear()
             return self._keep(key_of(way), trace, way)
 
@@ -321,12 +321,12 @@ class Jit(Generic[P, R]):
             return "its arguments are of another kind, or have other values that it looks at"
         return "numbers among its arguments change, and are given to one trace from now on"
 
-    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> Kept:
+    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> SignatureTraces:
         """Keep a new trace, return where, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:
             forget = functools.partial(_forget, weakref.ref(self), key)
-            kept = self._kept[key] = Kept([*identities_in(key[1])], ends, forget)
+            kept = self._kept[key] = SignatureTraces([*identities_in(key[1])], ends, forget)
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1

@@ -29,7 +29,7 @@ from zyx.libraries.match import OF_NESTS, match_problem
 from zyx.nest.data import params_of
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
-from zyx.runtime.host_step import HostStep, Place
+from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import Plan, Slice
@@ -459,7 +459,7 @@ class _Making:
             if isinstance(action, Copy):
                 steps.append(CopyStep(numbers[action.source], numbers[action.target]))
             elif isinstance(action, Hosted):
-                places = [Place(numbers[node], node.shape, node.dtype) for node in action.buffers]
+                places = [ArraySlot(numbers[node], node.shape, node.dtype) for node in action.buffers]
                 count = len(action.call.outputs)
                 reads, writes = tuple(places[count:]), tuple(places[:count])
                 steps.append(HostStep(action.call, action.device.name, reads, writes, action.lines))

@@ -266,7 +266,7 @@ def tune(seconds: float = 60.0, *, progress: Progress | None = None) -> Iterator
     ...     x = zyx.ones(2).tolist()
     """
     from zyx.errors import InvalidArgumentError, TraceError
-    from zyx.runtime.tuning import Recording, Tuning
+    from zyx.runtime.tuning import RecordingProfile, Tuning
     from zyx.runtime.tuning import tune as searched
 
     if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
@@ -274,7 +274,7 @@ def tune(seconds: float = 60.0, *, progress: Progress | None = None) -> Iterator
     runtime = current()
     if runtime.tracing is not None:
         raise TraceError("tune: a function is being traced, whose launches come later; tune a call of it")
-    recording, tuning = Recording(), Tuning()
+    recording, tuning = RecordingProfile(), Tuning()
     with runtime.profiled(recording):
         yield tuning
     searched(runtime, recording, float(seconds), tuning, progress or (lambda name, tried, gain, left: None))
