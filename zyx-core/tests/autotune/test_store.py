@@ -114,8 +114,8 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from test_store import Store, device, winner
-store = Store(Path(sys.argv[2]))
+from test_store import TuningStore, device, winner
+store = TuningStore(Path(sys.argv[2]))
 for number in range(40):
     store.put(device(), bytes([number, int(sys.argv[3])]) * 16, winner(tried=number))
 """

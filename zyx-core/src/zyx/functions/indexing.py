@@ -21,7 +21,7 @@ from zyx.functions.ingest import node_from_data
 from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term, expand_to
 from zyx.graph import node as n
-from zyx.graph.places import Box, box_at, written_at
+from zyx.graph.places import AxisRange, box_at, written_at
 from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
     return (getitem(x, i) for i in range(shape[0]))
 
 
-def cut(term: Term, boxes: Sequence[Box]) -> Term:
+def cut(term: Term, boxes: Sequence[AxisRange]) -> Term:
     """Return the positions that `boxes` name, in their order; no axis goes."""
     if is_whole(boxes, term.shape):
         return term
     for axis, box in enumerate(boxes):
         if isinstance(box.start, n.Node):
             term = Term(term.graph, box_at(term.graph, term.node, axis, box.start, box.size))
-            boxes = [*boxes[:axis], Box(0, box.size), *boxes[axis + 1 :]]
+            boxes = [*boxes[:axis], AxisRange(0, box.size), *boxes[axis + 1 :]]
     bounds: list[tuple[int, int]] = []
     for at, size, step in boxes:
         start = cast("int", at)  # those that are nodes are done
@@ -277,7 +277,7 @@ def _broadcast(value: Node, shape: tuple[int, ...], base: Term) -> Node:
     return expand_to(base.graph, value, shape)
 
 
-def _put_back(base: Term, boxes: Sequence[Box], region: Term) -> Term:
+def _put_back(base: Term, boxes: Sequence[AxisRange], region: Term) -> Term:
     """Return `base` with the positions of `boxes` replaced by `region`.
 
     What lies in memory, or was written to like that, is written to: nothing but the region, where the memory is its
@@ -296,7 +296,7 @@ def _put_back(base: Term, boxes: Sequence[Box], region: Term) -> Term:
     return inside.where(placed, base)
 
 
-def _varies(shape: tuple[int, ...], boxes: Sequence[Box]) -> bool:
+def _varies(shape: tuple[int, ...], boxes: Sequence[AxisRange]) -> bool:
     """Whether a size stands in for one of many."""
     return any(isinstance(size, VaryingSize) for size in (*shape, *(part for box in boxes for part in box)))
 
@@ -308,7 +308,7 @@ def _is_written_to(node: Node) -> bool:
     return node.storage is not None or type(node) is n.Leaf
 
 
-def _spread_out(region: Term, boxes: Sequence[Box], shape: tuple[int, ...]) -> Term:
+def _spread_out(region: Term, boxes: Sequence[AxisRange], shape: tuple[int, ...]) -> Term:
     """Return `region` at the positions of `boxes` in a tensor of `shape`, and 0 elsewhere: `cut` backward."""
     graph, node = region.graph, region.node
     strided = [axis for axis, box in enumerate(boxes) if abs(box.step) > 1]

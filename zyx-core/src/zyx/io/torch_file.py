@@ -113,7 +113,7 @@ def load_torch(path: str | os.PathLike[str], names: Collection[str] | None = Non
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> object:
-    """Return what is in a checkpoint, with an `TensorEntry` for each tensor; raises what `load_torch` does."""
+    """Return what is in a checkpoint, with a `TensorEntry` for each tensor; raises what `load_torch` does."""
     with opened(path, "tensors") as (file, archive):
         return _Checkpoint(str(path), file, archive, Path(path).stat().st_size).read()
 

@@ -17,7 +17,7 @@ import numpy as np
 from zyx.errors import LaunchError
 from zyx.kernel import data as k
 from zyx.kernel.run_memory import Registers, Shared, undefined
-from zyx.kernel.run_steps import Machine, run_region, translate
+from zyx.kernel.run_steps import RunState, run_region, translate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,13 +79,13 @@ class Executable:
             arguments.append(buffer)
         return arguments
 
-    def _machine(self, arguments: list[Array], first: int, groups: int) -> Machine:
+    def _machine(self, arguments: list[Array], first: int, groups: int) -> RunState:
         """Return the state in which `groups` groups start, the first of them number `first`."""
         rows = groups * self._threads
         group = np.repeat(np.arange(groups), self._threads).reshape(-1, 1)
         thread = np.tile(np.arange(self._threads), groups).reshape(-1, 1)
         positions = {k.Axis.GROUP: group + first if groups > 1 else np.array([[first]]), k.Axis.LOCAL: thread}
-        machine = Machine(self.kernel, rows)
+        machine = RunState(self.kernel, rows)
         remaining = iter(arguments)
         for number, op in enumerate(self.kernel.ops):
             match op:

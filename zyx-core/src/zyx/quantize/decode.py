@@ -1,8 +1,8 @@
 """Packed numbers as float32, by the operations that tensors have: the kernel that needs the numbers makes them.
 
 Everything is shifts, masks and bits read as floats. All numbers together are made by shifts that are counted along
-axes; what one `ChunkPlace` has, by shifts that are constants: a sum over all places then reads the bytes that they share
-once, and what belongs to a whole block, its scale, is outside of the loop over the numbers.
+axes; what one `ChunkPlace` has, by shifts that are constants: a sum over all places then reads the bytes that they
+share once, and what belongs to a whole block, its scale, is outside of the loop over the numbers.
 """
 
 from __future__ import annotations

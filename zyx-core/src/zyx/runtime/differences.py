@@ -86,8 +86,9 @@ def first_difference(
 ) -> Difference | None:
     """Return how the first result that differs does; None if all are as wanted.
 
-    An element is as wanted if it is that of `Expected.plain` or `Expected.exact`. Else a float may be off by the tolerance
-    as a part of its size, or of the mean size if that is more, and by eight times what NumPy is off in its own type.
+    An element is as wanted if it is that of `Expected.plain` or `Expected.exact`. Else a float may be off by the
+    tolerance as a part of its size, or of the mean size if that is more, and by eight times what NumPy is off in
+    its own type.
 
     Args:
         wanted: What the results are to be.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zyx.nest.data import Nest
     from zyx.runtime.dividing import Drawing
     from zyx.runtime.places import Hosted
-    from zyx.runtime.places import LaunchedProgram as Kernel
+    from zyx.runtime.places import Launched as Kernel
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.steps import LaunchStep
 
