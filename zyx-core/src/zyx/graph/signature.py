@@ -9,7 +9,7 @@ whose kernels are given them, see `zyx.specialise.numbers`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zyx.graph.node import Binary, Const, Pad, Shrink
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from zyx.graph.node import Node
+
+#: What a key is made of, while it is made.
+_Parts: TypeAlias = "list[object]"
 
 
 class Key(NamedTuple):
@@ -43,8 +46,8 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     """
     position: dict[Node, int] = {}
     leaves: list[Node] = []
-    entries: list[object] = []
-    constants: list[object] = []
+    entries: _Parts = []
+    constants: _Parts = []
     for node in outputs:
         if node not in position:
             _enter(node, position, leaves, entries, constants)
@@ -52,9 +55,7 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     return Key(tuple(entries), tuple(constants)), leaves, list(position)
 
 
-def _enter(
-    node: Node, position: dict[Node, int], leaves: list[Node], entries: list[object], constants: list[object]
-) -> None:
+def _enter(node: Node, position: dict[Node, int], leaves: list[Node], entries: _Parts, constants: _Parts) -> None:
     """Enter a node, and what it needs that has no position yet, in the order of `zyx.graph.walk.topological`.
 
     In one pass with what is made of it, and in few steps for values in memory: this is done for every tensor of a
@@ -103,10 +104,8 @@ def _enter(
                 constants += node.attributes
             elif type(node) is Shrink:
                 entries.append((Shrink, node.shape, position[sources[0]]))
-                if sources[0].storage is not None:
-                    constants.append(node.bounds)
-                else:
-                    constants += [node.bounds[axis][0] for axis in partial_axes(node)]
+                is_stored, bounds = sources[0].storage is not None, node.bounds
+                constants += [bounds] if is_stored else [bounds[axis][0] for axis in partial_axes(node)]
             elif type(node) is Pad:
                 entries.append((Pad, node.attributes[1], node.shape, position[sources[0]]))
                 constants += [node.widths[axis][0] for axis in partial_axes(node)]
