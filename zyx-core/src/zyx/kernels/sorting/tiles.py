@@ -10,7 +10,7 @@ Merging kernels of all lengths are one: how long the runs are lies behind the la
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from zyx import dtype as dtypes
 from zyx.arithmetic.powers import previous_power
@@ -78,6 +78,45 @@ def rows_of_group(tile: int, largest: int) -> int:
     return max(1, min(_SMALL_GROUP, largest) // tile)
 
 
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The records that a group sorts: where they lie in local memory, and in what is read and written.
+
+    Attributes:
+        code: To write to.
+        tiles: What is sorted.
+        rows: How many rows the group has.
+        first_row: Its first row.
+    """
+
+    code: RecordCode
+    tiles: Tiles
+    rows: int
+    first_row: k.ValueId
+
+    def placed(self, place: k.ValueId) -> tuple[k.ValueId, k.ValueId, k.ValueId]:
+        """Return (where it lies in local memory, row, place in the tile) of a record; neighbours lie side by side."""
+        code, tile = self.code, self.tiles.tile
+        if self.tiles.inner > 1:
+            row = code.both(place, Immediate(self.rows - 1))
+            inside = code.down(place, Immediate(self.rows.bit_length() - 1))
+            local = code.plus(code.times(row, Immediate(tile)), inside)
+        else:
+            local, inside = place, code.both(place, Immediate(tile - 1))
+            row = code.down(place, Immediate(tile.bit_length() - 1))
+        return padded(code, local, self.rows * tile), code.plus(self.first_row, row), inside
+
+    def indexed(self, row: k.ValueId, at: k.ValueId, length: int) -> tuple[k.ValueId, k.ValueId]:
+        """Return the index of what lies `at` a place of a row of that length, and whether it is there."""
+        code, inner = self.code, self.tiles.inner
+        is_there = code.both(code.less(row, Immediate(self.tiles.rows)), code.less(at, Immediate(length)))
+        line, column = row, code.at(0)
+        if inner > 1:
+            line, column = code.over(row, Immediate(inner)), code.rest(row, Immediate(inner))
+        index = code.plus(code.times(line, Immediate(length * inner)), code.times(at, Immediate(inner)))
+        return code.plus(index, column), is_there
+
+
 def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> CustomKernel:
     """Return the kernel that sorts each tile of records ``(rows, size)``.
 
@@ -103,42 +142,22 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
     first_row = code.times(code.over(group, Immediate(count)), Immediate(rows_together))
     number = code.rest(group, Immediate(count))
     turns = [code.plus(thread, Immediate(turn * threads)) for turn in range(together // threads)]
-
-    def placed(place: k.ValueId) -> tuple[k.ValueId, k.ValueId, k.ValueId]:
-        """Return (where it lies in local memory, row, place in the tile) of a record; neighbours lie side by side."""
-        if tiles.inner > 1:
-            row = code.both(place, Immediate(rows_together - 1))
-            inside = code.down(place, Immediate(rows_together.bit_length() - 1))
-            local = code.plus(code.times(row, Immediate(tile)), inside)
-        else:
-            local, inside = place, code.both(place, Immediate(tile - 1))
-            row = code.down(place, Immediate(tile.bit_length() - 1))
-        return padded(code, local, together), code.plus(first_row, row), inside
-
-    def indexed(row: k.ValueId, at: k.ValueId, length: int) -> tuple[k.ValueId, k.ValueId]:
-        """Return the index of what lies `at` a place of a row of that length, and whether it is there."""
-        is_there = code.both(code.less(row, Immediate(rows)), code.less(at, Immediate(length)))
-        line, column = row, code.at(0)
-        if tiles.inner > 1:
-            line, column = code.over(row, Immediate(tiles.inner)), code.rest(row, Immediate(tiles.inner))
-        index = code.plus(code.times(line, Immediate(length * tiles.inner)), code.times(at, Immediate(tiles.inner)))
-        return code.plus(index, column), is_there
-
+    records = _Records(code, tiles, rows_together, first_row)
     for place in turns:
-        local, row, inside = placed(place)
-        index, is_there = indexed(row, code.plus(code.times(number, Immediate(tile)), inside), size)
+        local, row, inside = records.placed(place)
+        index, is_there = records.indexed(row, code.plus(code.times(number, Immediate(tile)), inside), size)
         record = code.choose(is_there, code.read(sources, index, is_there), code.last_record(tiles.words))
         code.write(arrays, local, record)
     code.barrier()
     Bitonic(code, arrays, thread, tile, together).sort()
     code.barrier()
     for place in turns:
-        local, row, inside = placed(place)
+        local, row, inside = records.placed(place)
         if is_first:
-            index, is_there = indexed(row, code.plus(code.times(number, Immediate(tile)), inside), size)
+            index, is_there = records.indexed(row, code.plus(code.times(number, Immediate(tile)), inside), size)
         else:
             at = code.plus(code.times(number, Immediate(keep)), inside)
-            index, is_there = indexed(row, at, count * keep)
+            index, is_there = records.indexed(row, at, count * keep)
             is_there = code.both(is_there, code.less(inside, Immediate(keep)))
         code.write(results, index, code.read(arrays, local), is_there)
     if is_first:
@@ -167,26 +186,14 @@ def _write_state(
 def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKernel:
     """Return the kernel that merges pairs of sorted runs of records ``(rows * size + 1,)``; a run is tiles or more."""
     rows, size = tiles.rows, tiles.size
-    nbytes = sum(word.itemsize for word in tiles.words)
-    threads = previous_power(min(_MERGING_THREADS, most_threads, tiles.tile))
-    share = min(_MERGED_BY_ONE, tiles.tile // threads)
-    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 4:
-        threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
+    threads, share = _merging_threads(tiles, most_threads, local_bytes)
     tile = threads * share
     count = -(-size // tile)
     code = RecordCode(rows * size)
     results = code.params(tiles.words, rows * size + 1, mutable=True)
     sources = code.params(tiles.words, rows * size + 1, mutable=False)
     arrays = code.arrays(k.Memory.LOCAL, tiles.words, tile)
-    parts = min(_SEARCHING_THREADS, threads // 2)
-    rounds = -(-size.bit_length() // max(1, parts.bit_length() - 1))
-    search = _Search(
-        code,
-        parts,
-        rounds,
-        flags=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (parts + 1)),
-        found=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (rounds + 1)),
-    )
+    search = _Search.of(code, size, threads)
     bounds = code.define(k.Memory.REGISTER, code.position, 2)
     group = code.index(k.Axis.GROUP, 0, rows * count, code.position)
     thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
@@ -197,15 +204,7 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     )
     _write_state(code, results, rows * size, code.plus(state, Immediate(1)), group, thread)
 
-    # The two runs start at `base` and `middle`; the group writes from `first` to `last`, counted from `base`.
-    run = code.up(code.at(1), state)
-    above = code.plus(state, Immediate(1))
-    base = code.up(code.down(start, above), above)
-    left = code.most(code.least(run, code.minus(code.at(size), base)), Immediate(0))
-    middle = code.plus(base, left)
-    right = code.most(code.least(run, code.minus(code.at(size), middle)), Immediate(0))
-    first = code.minus(start, base)
-    last = code.least(code.plus(first, Immediate(tile)), code.plus(left, right))
+    base, middle, left, right, first, last = _Runs.at(code, state, start, size, tile)
 
     def record(place: k.ValueId, mask: k.ValueId | None = None) -> Words:
         return code.read(sources, code.plus(row, code.within(place, size)), mask)
@@ -238,6 +237,46 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
         code.write(results, index, code.read(arrays, place), code.less(place, total))
     shape = (rows * size + 1,)
     return CustomKernel(code.finish(f"merge_{size}"), tuple((shape, word) for word in tiles.words))
+
+
+def _merging_threads(tiles: Tiles, most_threads: int, local_bytes: int) -> tuple[int, int]:
+    """Return how many threads a group that merges has, and how many records each of them writes."""
+    nbytes = sum(word.itemsize for word in tiles.words)
+    threads = previous_power(min(_MERGING_THREADS, most_threads, tiles.tile))
+    share = min(_MERGED_BY_ONE, tiles.tile // threads)
+    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 4:
+        threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
+    return threads, share
+
+
+class _Runs(NamedTuple):
+    """The two runs of a row of which a group merges a part.
+
+    Attributes:
+        base, middle: Where they start.
+        left, right: How many records they have.
+        first, last: From where to where the group writes, counted from `base`.
+    """
+
+    base: k.ValueId
+    middle: k.ValueId
+    left: k.ValueId
+    right: k.ValueId
+    first: k.ValueId
+    last: k.ValueId
+
+    @classmethod
+    def at(cls, code: RecordCode, state: k.ValueId, start: k.ValueId, size: int, tile: int) -> Self:
+        """Return those of a group that writes `tile` records from `start` on, where runs have ``2 ** state``."""
+        run = code.up(code.at(1), state)
+        above = code.plus(state, Immediate(1))
+        base = code.up(code.down(start, above), above)
+        left = code.most(code.least(run, code.minus(code.at(size), base)), Immediate(0))
+        middle = code.plus(base, left)
+        right = code.most(code.least(run, code.minus(code.at(size), middle)), Immediate(0))
+        first = code.minus(start, base)
+        last = code.least(code.plus(first, Immediate(tile)), code.plus(left, right))
+        return cls(base, middle, left, right, first, last)
 
 
 def _merge_share(
@@ -296,6 +335,15 @@ class _Search:
     rounds: int
     flags: k.ValueId
     found: k.ValueId
+
+    @classmethod
+    def of(cls, code: RecordCode, size: int, threads: int) -> Self:
+        """Return searches in rows of that size, by groups of that many threads."""
+        parts = min(_SEARCHING_THREADS, threads // 2)
+        rounds = -(-size.bit_length() // max(1, parts.bit_length() - 1))
+        flags = code.define(k.Memory.LOCAL, dtypes.int32, 2 * (parts + 1))
+        found = code.define(k.Memory.LOCAL, dtypes.int32, 2 * (rounds + 1))
+        return cls(code, parts, rounds, flags, found)
 
     def splits(
         self,

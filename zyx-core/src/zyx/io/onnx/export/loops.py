@@ -60,27 +60,7 @@ def _write_loop(
     places = np.array([range(step.first, step.first + loop.block) for step in (steps[::-1] if turned else steps)])
     inner = GraphWriter(w.shared, w)
     carried = [_given(w, leaf.dtype, dims_of(leaf)) for leaf in body.carries]
-    scanned: list[GraphValue] = []
-    taken: list[GraphValue] = []
-    axes: list[int] = []
-    for leaf, source, lie in zip(body.slices, sources[first:second], body.slice_lies, strict=True):
-        sequence = picked(w, full_along(w, source, (lie.axis,)), lie.axis, places)
-        sequence = w.expand(sequence, _with_steps(dims_of(leaf), lie, len(steps)))
-        element = _given(w, leaf.dtype, (*sequence.dims[: lie.axis], *sequence.dims[lie.axis + 1 :]))
-        scanned.append(sequence)
-        taken.append(element)
-        axes.append(lie.axis)
-        inner.set(leaf, _turned(inner, element, lie))
-    if has_rest and body.masked:
-        kept = np.array([[place >= step.skipped for place in range(loop.block)] for step in steps])
-        mask = _given(w, dtypes.bool_, (loop.block,))
-        scanned.append(w.constant(kept, dtypes.bool_))
-        taken.append(mask)
-        axes.append(0)
-        for leaf in body.slices:
-            if leaf in body.masked:
-                is_kept = inner.reshape(mask, (loop.block, *[1] * (leaf.ndim - 1)))
-                inner.set(leaf, where(inner, is_kept, inner.lean(leaf), inner.scalar(0, leaf.dtype)))
+    scanned, taken, axes = _sequences(w, inner, loop, sources[first:second], places)
     for leaf, value in zip(body.carries, carried, strict=True):
         inner.set(leaf, value)
     for leaf, source in zip(body.constants, sources[second:], strict=True):
@@ -112,6 +92,40 @@ def _write_loop(
     )
     written = [_in_place(w, value, lie, places, loop) for value, lie in zip(made[first:], body.row_lies, strict=True)]
     return [*made[:first], *written]
+
+
+def _sequences(
+    w: GraphWriter, inner: GraphWriter, loop: Loop, sources: Sequence[Node], places: npt.NDArray[Any]
+) -> tuple[list[GraphValue], list[GraphValue], list[int]]:
+    """Return what is scanned, an axis of steps in front of that of places; what a step is given of it; and those axes.
+
+    Of `sources`, and where places are left over, of which ones a step has for the first time. To `inner`, the body, it
+    is said what its slices are.
+    """
+    body = loop.body
+    steps = [*loop.steps]
+    scanned: list[GraphValue] = []
+    taken: list[GraphValue] = []
+    axes: list[int] = []
+    for leaf, source, lie in zip(body.slices, sources, body.slice_lies, strict=True):
+        sequence = picked(w, full_along(w, source, (lie.axis,)), lie.axis, places)
+        sequence = w.expand(sequence, _with_steps(dims_of(leaf), lie, len(steps)))
+        element = _given(w, leaf.dtype, (*sequence.dims[: lie.axis], *sequence.dims[lie.axis + 1 :]))
+        scanned.append(sequence)
+        taken.append(element)
+        axes.append(lie.axis)
+        inner.set(leaf, _turned(inner, element, lie))
+    if loop.length % loop.block and body.masked:
+        kept = np.array([[place >= step.skipped for place in range(loop.block)] for step in steps])
+        mask = _given(w, dtypes.bool_, (loop.block,))
+        scanned.append(w.constant(kept, dtypes.bool_))
+        taken.append(mask)
+        axes.append(0)
+        for leaf in body.slices:
+            if leaf in body.masked:
+                is_kept = inner.reshape(mask, (loop.block, *[1] * (leaf.ndim - 1)))
+                inner.set(leaf, where(inner, is_kept, inner.lean(leaf), inner.scalar(0, leaf.dtype)))
+    return scanned, taken, axes
 
 
 def _given(w: GraphWriter, dtype: DType, dims: Dims) -> GraphValue:
