@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.errors import InitializationError
+from zyx.errors import InitializationError, SettingsError
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Allocator
 from zyx.runtime.trace import LINES, TIMED, Trace
@@ -88,7 +88,6 @@ class OpenDevices:
         Raises:
             SettingsError: Something would change that devices are opened with, and one is open. Nothing has changed.
         """
-        from zyx.errors import SettingsError
         from zyx.plugins.opening import OpenedBackends
 
         with self.lock:

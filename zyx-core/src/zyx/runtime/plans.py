@@ -14,6 +14,7 @@ from zyx.graph.node import Binary, Const, Fourier, Leaf, Unary
 from zyx.graph.signature import Key, signature
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.devices import OpenDevices
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -149,7 +150,6 @@ class Plans(OpenDevices):
         """Return a plan for a greatest length that serves for `nodes`, if they differ in a length from others."""
         from zyx.runtime.bounded import BoundedPlan, has_common_pool
         from zyx.runtime.plan import Plan
-        from zyx.shape import size_of
 
         devices = {self.device(node.device) for node in nodes}
         if not has_common_pool(devices, leaves) or not all(device.takes_fronts for device in devices):
