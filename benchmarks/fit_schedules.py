@@ -41,7 +41,7 @@ from zyx.backend.device import Launch, SupportsCapture, SupportsTiming
 from zyx.backend.rates import rates_of
 from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import BackendError
-from zyx.estimate import Weights
+from zyx.estimate import CostWeights
 from zyx.estimate.model import Facts, Level, facts_of, timed, weights_of
 from zyx.estimate.work import KINDS, Work
 from zyx.runtime.runtime import use
@@ -343,7 +343,7 @@ class Quality:
     loss: float
 
 
-def quality(cases: Sequence[Case], rates: Rates, weights: Weights) -> Quality:
+def quality(cases: Sequence[Case], rates: Rates, weights: CostWeights) -> Quality:
     """Compare."""
     chosen, model, ranks, loss = [], [], [], 0.0
     logs: list[tuple[float, float]] = []
@@ -414,10 +414,10 @@ def show(name: str, cases: Sequence[Case], found: Quality) -> None:
 # ---- the fit
 
 
-def fit(cases: Sequence[Case], rates: Rates, weights: Weights, say: Callable[[str], None]) -> Weights:
+def fit(cases: Sequence[Case], rates: Rates, weights: CostWeights, say: Callable[[str], None]) -> CostWeights:
     """Return weights that make the loss of `cases` small: all instructions together are changed first, then each."""
     loss = quality(cases, rates, weights).loss
-    names = [field.name for field in dataclasses.fields(Weights) if field.name not in KEPT]
+    names = [field.name for field in dataclasses.fields(CostWeights) if field.name not in KEPT]
     for factor in FACTORS:
         improved = True
         while improved:
@@ -472,7 +472,7 @@ def main() -> None:
         rates, weights = rates_of(info), weights_of(info)
         show("as installed", cases, quality(cases, rates, weights))
         if options.fit:
-            weights = fit(cases[::2], rates, Weights(), lambda text: print(text, flush=True))
+            weights = fit(cases[::2], rates, CostWeights(), lambda text: print(text, flush=True))
             show("fitted to every second nest, the others", cases[1::2], quality(cases[1::2], rates, weights))
             show("fitted, all", cases, quality(cases, rates, weights))
             print(f"\n{weights}")

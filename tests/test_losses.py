@@ -11,7 +11,7 @@ import pytest
 
 import zyx
 from zyx import nn, optim
-from zyx.cli.demo import Network, load_digits
+from zyx.cli.demo import DigitClassifier, load_digits
 from zyx.nn import functional as F
 
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -52,7 +52,7 @@ def noise():
 
 def convolutions(images, labels):
     """Return convolutions, batch normalisation, pooling and dropout; AdamW with a schedule."""
-    network = Network()
+    network = DigitClassifier()
 
     def loss(network, images, labels):
         return F.cross_entropy(network(images), labels)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zyx.autotune.store import Store, Winner, digest_with, from_text, to_text
+from zyx.autotune.store import TuningStore, Winner, digest_with, from_text, to_text
 from zyx.errors import FormatError
 
 DIGESTS = [bytes([number]) * 32 for number in range(4)]
@@ -29,36 +29,36 @@ def winner(**fields):
 
 
 def test_an_entry_is_found_again_by_another_process(tmp_path):
-    here = Store(tmp_path)
+    here = TuningStore(tmp_path)
     assert here.get(device(), DIGESTS[0]) is None
     assert not list(tmp_path.iterdir())  # looking makes no file
     here.put(device(), DIGESTS[0], winner())
-    assert Store(tmp_path).get(device(), DIGESTS[0]) == winner()
-    assert Store(tmp_path).get(device(), DIGESTS[1]) is None
+    assert TuningStore(tmp_path).get(device(), DIGESTS[0]) == winner()
+    assert TuningStore(tmp_path).get(device(), DIGESTS[1]) is None
 
 
 @pytest.mark.parametrize("change", [{"model": "b"}, {"driver": "2"}, {"units": 3}], ids=str)
 def test_an_entry_is_of_a_model_a_driver_and_so_many_units(tmp_path, change):
-    store = Store(tmp_path)
+    store = TuningStore(tmp_path)
     store.put(device(), DIGESTS[0], winner())
-    assert Store(tmp_path).get(device(**change), DIGESTS[0]) is None
+    assert TuningStore(tmp_path).get(device(**change), DIGESTS[0]) is None
 
 
 def test_an_entry_is_of_this_version(tmp_path, monkeypatch):
-    Store(tmp_path).put(device(), DIGESTS[0], winner())
+    TuningStore(tmp_path).put(device(), DIGESTS[0], winner())
     monkeypatch.setattr("zyx.autotune.store.__version__", "99")
-    assert Store(tmp_path).get(device(), DIGESTS[0]) is None
+    assert TuningStore(tmp_path).get(device(), DIGESTS[0]) is None
 
 
 def test_without_a_folder_entries_end_with_the_store():
-    store = Store(None)
+    store = TuningStore(None)
     store.put(device(), DIGESTS[0], winner())
     assert store.get(device(), DIGESTS[0]) == winner()
-    assert Store(None).get(device(), DIGESTS[0]) is None
+    assert TuningStore(None).get(device(), DIGESTS[0]) is None
 
 
 def test_a_changed_entry_is_dropped(tmp_path, caplog):
-    store = Store(tmp_path)
+    store = TuningStore(tmp_path)
     store.put(device(), DIGESTS[0], winner())
     store.put(device(), DIGESTS[1], winner())
     store.close()
@@ -74,17 +74,17 @@ def test_a_changed_entry_is_dropped(tmp_path, caplog):
 
 
 def test_a_file_that_is_no_database_is_started_anew(tmp_path, caplog):
-    Store(tmp_path).put(device(), DIGESTS[0], winner())
+    TuningStore(tmp_path).put(device(), DIGESTS[0], winner())
     (tmp_path / "schedules-1.sqlite").write_bytes(b"\0" * 4096)
-    store = Store(tmp_path)
+    store = TuningStore(tmp_path)
     assert store.get(device(), DIGESTS[0]) is None
     assert "damaged and is started anew" in caplog.text
     store.put(device(), DIGESTS[0], winner())
-    assert Store(tmp_path).get(device(), DIGESTS[0]) == winner()
+    assert TuningStore(tmp_path).get(device(), DIGESTS[0]) == winner()
 
 
 def test_a_genuine_entry_of_another_form_is_dropped(tmp_path, caplog):
-    store = Store(tmp_path)
+    store = TuningStore(tmp_path)
     store.put(device(), DIGESTS[0], winner())
     (key,) = store.entries()
     store._cache(is_made=True).put(key, b'{"kernel": 3}')
@@ -93,7 +93,7 @@ def test_a_genuine_entry_of_another_form_is_dropped(tmp_path, caplog):
 
 
 def test_a_full_disk_keeps_entries_for_this_process(tmp_path, caplog, monkeypatch):
-    store = Store(tmp_path)
+    store = TuningStore(tmp_path)
     store.put(device(), DIGESTS[0], winner())
     cache = store._cache(is_made=True)
 
@@ -106,7 +106,7 @@ def test_a_full_disk_keeps_entries_for_this_process(tmp_path, caplog, monkeypatc
     store.put(device(), DIGESTS[1], winner())
     assert "results are kept in memory" in caplog.text
     assert store.get(device(), DIGESTS[1]) == winner()
-    assert Store(tmp_path).get(device(), DIGESTS[0]) == winner()
+    assert TuningStore(tmp_path).get(device(), DIGESTS[0]) == winner()
 
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
@@ -114,19 +114,19 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from test_store import Store, device, winner
-store = Store(Path(sys.argv[2]))
+from test_store import TuningStore, device, winner
+store = TuningStore(Path(sys.argv[2]))
 for number in range(40):
     store.put(device(), bytes([number, int(sys.argv[3])]) * 16, winner(tried=number))
 """
     here = str(__import__("pathlib").Path(__file__).parent)
     started = [subprocess.Popen([sys.executable, "-c", code, here, str(tmp_path), str(number)]) for number in range(2)]
     assert [process.wait(60) for process in started] == [0, 0]
-    assert len(Store(tmp_path).entries()) == 80
+    assert len(TuningStore(tmp_path).entries()) == 80
 
 
 def test_what_is_exported_is_imported(tmp_path):
-    first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
+    first, second = TuningStore(tmp_path / "a"), TuningStore(tmp_path / "b")
     for digest in DIGESTS:
         first.put(device(), digest, winner(tried=digest[0]))
     text = to_text(first.entries())
@@ -137,7 +137,7 @@ def test_what_is_exported_is_imported(tmp_path):
 
 
 def test_merging_takes_what_is_faster(tmp_path):
-    first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
+    first, second = TuningStore(tmp_path / "a"), TuningStore(tmp_path / "b")
     for digest, mine, theirs in zip(DIGESTS, (1.0, 1.0, 1.0, 1.0), (0.5, 1.5, 1.0, 0.9), strict=True):
         first.put(device(), digest, winner(seconds=mine))
         second.put(device(), digest, winner(seconds=theirs))
@@ -161,7 +161,7 @@ def test_merging_takes_what_is_faster(tmp_path):
     ],
 )
 def test_files_of_another_kind_are_refused_as_a_whole(tmp_path, change, said):
-    store = Store(tmp_path)
+    store = TuningStore(tmp_path)
     store.put(device(), DIGESTS[0], winner())
     data = json.loads(to_text(store.entries()))
     with pytest.raises(FormatError, match=f"file:? ?{said}"):

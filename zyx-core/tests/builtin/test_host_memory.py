@@ -154,7 +154,7 @@ class AllocatorMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.memory = HostMemory(keep_bytes=6 * MIB)
-        self.live: list[tuple[host_memory.Block, int]] = []
+        self.live: list[tuple[host_memory.HostBlock, int]] = []
         self.count = 0
 
     @rule(nbytes=st.one_of(st.integers(1, 5000), st.integers(MIB, 9 * MIB)))

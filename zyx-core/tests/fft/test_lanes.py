@@ -9,7 +9,7 @@ import pytest
 
 import zyx
 from zyx.graph.fourier import table_of
-from zyx.kernels.fourier.lanes import Work, columns_kernel, rows_kernel, turned_kernel
+from zyx.kernels.fourier.lanes import FourierWork, columns_kernel, rows_kernel, turned_kernel
 from zyx.ops import FourierKind
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def drawn(*shape: int) -> np.ndarray:
 @pytest.mark.parametrize("size", [2, 7, 16, 21, 128, 135, 300, 1001])
 def test_rows(interpreter: Runtime, size: int, lanes: int) -> None:
     x = drawn(2, size, 1)
-    work = Work(zyx.float64, size, table_of(size, zyx.float64).size, 0, False, 2.0, lanes)
+    work = FourierWork(zyx.float64, size, table_of(size, zyx.float64).size, 0, False, 2.0, lanes)
     found = run(rows_kernel((2, size, 1, 2), work), x, size)
     np.testing.assert_allclose(found, 2.0 * np.fft.fft(x, axis=1), rtol=0, atol=1e-11)
 
@@ -41,7 +41,7 @@ def test_rows(interpreter: Runtime, size: int, lanes: int) -> None:
 @pytest.mark.parametrize(("size", "inner"), [(2, 3), (16, 8), (45, 11), (128, 5)])
 def test_columns(interpreter: Runtime, size: int, inner: int) -> None:
     x = drawn(2, size, inner)
-    work = Work(zyx.float64, size, table_of(size, zyx.float64).size, 0, True, 1.0, 8)
+    work = FourierWork(zyx.float64, size, table_of(size, zyx.float64).size, 0, True, 1.0, 8)
     found = run(columns_kernel((2, size, inner, 2), work), x, size)
     np.testing.assert_allclose(found, np.fft.ifft(x, axis=1, norm="forward"), rtol=0, atol=1e-11)
 
@@ -49,7 +49,7 @@ def test_columns(interpreter: Runtime, size: int, inner: int) -> None:
 @pytest.mark.parametrize(("count", "size"), [(8, 16), (11, 45), (5, 128)])
 def test_rows_become_columns(interpreter: Runtime, count: int, size: int) -> None:
     x = drawn(2, count, size)
-    work = Work(zyx.float64, size, table_of(size, zyx.float64).size, 0, False, 1.0, 8)
+    work = FourierWork(zyx.float64, size, table_of(size, zyx.float64).size, 0, False, 1.0, 8)
     found = run(turned_kernel((2, count, size, 2), work), x, size)
     np.testing.assert_allclose(found, np.fft.fft(x, axis=2).swapaxes(1, 2), rtol=0, atol=1e-11)
 
@@ -66,7 +66,7 @@ def test_real_numbers(interpreter: Runtime, shape: tuple[int, int, int], lanes: 
         (FourierKind.TO_REAL, np.stack((wanted.real, wanted.imag), -1)),
     ):
         is_inverse = kind is FourierKind.TO_REAL
-        work = Work(zyx.float64, size // 2, table.shape[0], 0, is_inverse, 2.0, lanes, kind=kind)
+        work = FourierWork(zyx.float64, size // 2, table.shape[0], 0, is_inverse, 2.0, lanes, kind=kind)
         make = rows_kernel if inner == 1 else columns_kernel
         (node,) = make((outer, size // 2, inner, 2), work).apply(graph, (zyx.Tensor(values).node, table.node))
         found = table.like(node).numpy()

@@ -10,7 +10,7 @@ import pytest
 
 import zyx
 from zyx.errors import DTypeError, ShapeError
-from zyx.fft.transform import Transformer
+from zyx.fft.transform import TransformBuilder
 from zyx.functions.complex_numbers import joined
 from zyx.functions.complex_numbers import parts as parts_of
 from zyx.functions.term import Term
@@ -38,11 +38,13 @@ def pairs_of(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.stack((x.real, x.imag), -1)
 
 
-def run(runtime: Runtime, change: Callable[[Transformer, Term], Term], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def run(
+    runtime: Runtime, change: Callable[[TransformBuilder, Term], Term], values: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
     """Return what a transformer makes of an array on the default device."""
     x = zyx.Tensor(values)
     part = x.dtype.part if x.dtype.is_complex else x.dtype
-    transformer = Transformer(runtime, x.node.device, part)
+    transformer = TransformBuilder(runtime, x.node.device, part)
     return x.like(change(transformer, Term(runtime.graph, x.node)).node).numpy()
 
 
@@ -83,7 +85,7 @@ def test_gradients_are_those_of_the_matrix_of_the_transform(interpreter: Runtime
     half = size // 2 + 1
 
     def change(x: zyx.Tensor) -> zyx.Tensor:
-        term, transformer = Term(interpreter.graph, x.node), Transformer(interpreter, x.node.device, x.dtype)
+        term, transformer = Term(interpreter.graph, x.node), TransformBuilder(interpreter, x.node.device, x.dtype)
         if way == "from_real":
             found = transformer.from_real(term, 0, scale=0.3)
             return zyx.concat([x.like(part.node) for part in parts_of(found)])

@@ -9,7 +9,7 @@ from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
-from zyx.graph.places import Box, box_at, is_distinct, written_at
+from zyx.graph.places import AxisRange, box_at, is_distinct, written_at
 from zyx.ops import BinaryOp
 
 DEVICE = "interpreter:0"
@@ -31,13 +31,13 @@ def test_a_box_at_a_place_is_the_slice_there(place: int) -> None:
 @pytest.mark.parametrize(
     ("boxes", "key"),
     [
-        ((Box(0, 4), Box(2, 2), Box(0, 6)), np.s_[:, 2:4]),
-        ((Box(1, 1), Box(0, 5), Box(3, 1)), np.s_[1:2, :, 3:4]),
-        ((Box(0, 4), Box(4, 3, -2), Box(1, 2, 3)), np.s_[:, ::-2, 1::3]),
-        ((Box(2, 2), Box(1, 3), Box(0, 6)), np.s_[2:4, 1:4]),
+        ((AxisRange(0, 4), AxisRange(2, 2), AxisRange(0, 6)), np.s_[:, 2:4]),
+        ((AxisRange(1, 1), AxisRange(0, 5), AxisRange(3, 1)), np.s_[1:2, :, 3:4]),
+        ((AxisRange(0, 4), AxisRange(4, 3, -2), AxisRange(1, 2, 3)), np.s_[:, ::-2, 1::3]),
+        ((AxisRange(2, 2), AxisRange(1, 3), AxisRange(0, 6)), np.s_[2:4, 1:4]),
     ],
 )
-def test_what_is_written_to_a_box_is_there_and_nothing_else_is(boxes: tuple[Box, ...], key: object) -> None:
+def test_what_is_written_to_a_box_is_there_and_nothing_else_is(boxes: tuple[AxisRange, ...], key: object) -> None:
     graph = Graph()
     region = -np.arange(DATA[key].size, dtype=np.float32).reshape(DATA[key].shape) - 1
     x, y = (graph.leaf(a.shape, dtypes.float32, DEVICE) for a in (DATA, region))

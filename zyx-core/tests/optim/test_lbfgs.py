@@ -8,7 +8,7 @@ import pytest
 import zyx
 from zyx import nn, optim
 from zyx.errors import ArgumentError, GradientError, IntegerError, ShapeError, StateError
-from zyx.optim.line_search import C1, C2, Place, strong_wolfe
+from zyx.optim.line_search import C1, C2, LinePoint, strong_wolfe
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 
@@ -71,9 +71,9 @@ def test_the_conditions_hold_where_a_search_ends(loss, slope, first):
 
     def look(at):
         looked.append(at)
-        return Place(at, loss(at), slope(at), zyx.zeros(1))
+        return LinePoint(at, loss(at), slope(at), zyx.zeros(1))
 
-    start = Place(0.0, loss(0.0), slope(0.0), zyx.zeros(1))
+    start = LinePoint(0.0, loss(0.0), slope(0.0), zyx.zeros(1))
     found, count = strong_wolfe(look, start, first, 1.0, 1e-9, 40)
     assert count == len(looked)
     assert found.loss <= start.loss + C1 * found.at * start.slope

@@ -16,7 +16,7 @@ from zyx.errors import SettingsError
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
-from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step
+from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep
 from zyx.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Broken:
 
     name: str
     state: BackendState
-    step: Step
+    step: BackendStep
     reason: str
     replace: dict[str, str] = field(default_factory=dict)
     code: str | None = None
@@ -46,19 +46,19 @@ VERSION = '"1.5", API_VERSION'
 
 
 def broken_import(name: str, code: str, reason: str) -> Broken:
-    return Broken(name, BackendState.IMPORT_FAILED, Step.IMPORT, reason, code=code)
+    return Broken(name, BackendState.IMPORT_FAILED, BackendStep.IMPORT, reason, code=code)
 
 
 def wrong_version(name: str, version: str, reason: str) -> Broken:
-    return Broken(name, BackendState.WRONG_API_VERSION, Step.INFO, reason, {VERSION: f'"1.5", {version}'})
+    return Broken(name, BackendState.WRONG_API_VERSION, BackendStep.INFO, reason, {VERSION: f'"1.5", {version}'})
 
 
-def invalid(name: str, step: Step, old: str, new: str, reason: str) -> Broken:
+def invalid(name: str, step: BackendStep, old: str, new: str, reason: str) -> Broken:
     return Broken(name, BackendState.INVALID, step, reason, {old: new})
 
 
 def raising(name: str, old: str, error: str, state: BackendState, reason: str) -> Broken:
-    step = Step.DEVICES if old == DEVICES else Step.POOLS
+    step = BackendStep.DEVICES if old == DEVICES else BackendStep.POOLS
     return Broken(name, state, step, reason, {old: f"from zyx import errors; raise {error}"})
 
 
@@ -75,31 +75,31 @@ BROKEN = [
     wrong_version("older", f"({MAJOR - 1}, 9)", f"it is written for version {MAJOR - 1}.9 of the backend interface"),
     wrong_version("newer", f"({MAJOR + 1}, 0)", f"it is written for version {MAJOR + 1}.0 of the backend interface"),
     wrong_version("later", f"({MAJOR}, {MINOR + 1})", f"and zyx-core has {MAJOR}.{MINOR}"),
-    invalid("notversion", Step.INFO, VERSION, '"1.5", "1.0"', "its API version is '1.0', not two numbers"),
-    invalid("othername", Step.INFO, '"{name}", "1.5"', '"elsewhere", "1.5"', "zyx_backend_info says 'elsewhere'"),
-    invalid("noinfo", Step.INFO, "def zyx_backend_info", "def other", "zyx_backend_info is missing"),
-    invalid("notinfo", Step.INFO, "return BackendInfo(", "return (", "zyx_backend_info returns tuple ('notinfo', "),
-    invalid("noneinfo", Step.INFO, "return BackendInfo(", "(", "zyx_backend_info is missing, or returns None"),
-    invalid("misspelt", Step.CHECK, "def zyx_devices", "def zyx_device", "no hook 'zyx_device'; did you mean 'zyx_dev"),
-    invalid("unmarked", Step.CHECK, "@hookimpl\ndef zyx_dev", "def zyx_dev", "zyx_devices is not marked with @hook"),
-    invalid("signature", Step.CHECK, "devices(pools)", "devices(pool)", "{'pool'} are declared in the hookimpl but"),
-    invalid("notlist", Step.DEVICES, DEVICES, "return 42", "zyx_devices returns int 42, not a list or tuple"),
-    invalid("notdevice", Step.DEVICES, DEVICES, "return ['gpu']", "is not a Device: ['gpu']"),
-    invalid("notpool", Step.POOLS, POOLS, "return [None]", "is not a MemoryPool: [None]"),
-    invalid("takenpool", Step.POOLS, POOLS, "return [DummyPool('host')]", "a pool 'host', and there is one"),
-    invalid("badname", Step.DEVICES, '"{name}:0"', '"gpu"', "device number 0 is called 'gpu', not badname:0"),
-    invalid("hostliar", Step.DEVICES, '"a toy"', '"a toy", works_on_host_memory=True', "works_on_host_memory=True"),
-    invalid("strangepool", Step.DEVICES, 'pools["{name} memory"]', 'DummyPool("x")', "on none of the pools"),
+    invalid("notversion", BackendStep.INFO, VERSION, '"1.5", "1.0"', "its API version is '1.0', not two numbers"),
+    invalid("othername", BackendStep.INFO, '"{name}", "1.5"', '"elsewhere", "1.5"', "zyx_backend_info says 'elsewhere"),
+    invalid("noinfo", BackendStep.INFO, "def zyx_backend_info", "def other", "zyx_backend_info is missing"),
+    invalid("notinfo", BackendStep.INFO, "return BackendInfo(", "return (", "zyx_backend_info returns tuple ('notinfo"),
+    invalid("noneinfo", BackendStep.INFO, "return BackendInfo(", "(", "zyx_backend_info is missing, or returns None"),
+    invalid("misspelt", BackendStep.CHECK, "def zyx_devices", "def zyx_device", "no hook 'zyx_device'; did you mean"),
+    invalid("unmarked", BackendStep.CHECK, "@hookimpl\ndef zyx_dev", "def zyx_dev", "zyx_devices is not marked with @"),
+    invalid("signature", BackendStep.CHECK, "devices(pools)", "devices(pool)", "{'pool'} are declared in the hookimpl"),
+    invalid("notlist", BackendStep.DEVICES, DEVICES, "return 42", "zyx_devices returns int 42, not a list or tuple"),
+    invalid("notdevice", BackendStep.DEVICES, DEVICES, "return ['gpu']", "is not a Device: ['gpu']"),
+    invalid("notpool", BackendStep.POOLS, POOLS, "return [None]", "is not a MemoryPool: [None]"),
+    invalid("takenpool", BackendStep.POOLS, POOLS, "return [DummyPool('host')]", "a pool 'host', and there is one"),
+    invalid("badname", BackendStep.DEVICES, '"{name}:0"', '"gpu"', "device number 0 is called 'gpu', not badname:0"),
+    invalid("hostliar", BackendStep.DEVICES, '"a toy"', '"a toy", works_on_host_memory=True', "works_on_host_memory"),
+    invalid("strangepool", BackendStep.DEVICES, 'pools["{name} memory"]', 'DummyPool("x")', "on none of the pools"),
     raising("nodriver", POOLS, "errors.DriverNotFoundError('no libtoy.so')", BackendState.NO_DRIVER, "no libtoy.so"),
     raising("nopython", POOLS, "ImportError('no pytoy')", BackendState.NO_DRIVER, "no pytoy"),
     raising("oldcore", POOLS, "ImportError('gone', name='zyx.render')", BackendState.WRONG_API_VERSION, "gone"),
     raising("owncore", DEVICES, "ImportError('gone', name='zyx')", BackendState.WRONG_API_VERSION, "ImportError: gone"),
     raising("ownmodule", POOLS, "ImportError('gone', name='zyx_toy_ownmodule.start')", BackendState.FAILED, "gone"),
-    Broken("hidden", BackendState.WRONG_API_VERSION, Step.POOLS, "no driver", {POOLS: HIDDEN}),
+    Broken("hidden", BackendState.WRONG_API_VERSION, BackendStep.POOLS, "no driver", {POOLS: HIDDEN}),
     raising("refused", POOLS, "errors.InitializationError('code 35')", BackendState.DRIVER_REFUSED, "code 35"),
     raising("raises", DEVICES, "RuntimeError('oops')", BackendState.FAILED, "RuntimeError: oops ("),
     raising("nodevice", DEVICES, "errors.NoDeviceError('no card')", BackendState.NO_DEVICE, "no card"),
-    Broken("empty", BackendState.NO_DEVICE, Step.DEVICES, "its driver works, and", {DEVICES: "return []"}),
+    Broken("empty", BackendState.NO_DEVICE, BackendStep.DEVICES, "its driver works, and", {DEVICES: "return []"}),
 ]  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_a_package_with_a_backend_is_found_and_opened(package: PackageMaker) -> 
     assert report == BackendReport(
         "good",
         BackendState.READY,
-        Step.USE,
+        BackendStep.USE,
         package="zyx-backend-good",
         version="1.5",
         summary="a toy",

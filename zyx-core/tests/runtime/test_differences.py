@@ -9,14 +9,14 @@ from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph.evaluate import evaluate
 from zyx.ops import BinaryOp, UnaryOp
-from zyx.runtime.differences import Wanted, first_difference, shifted
+from zyx.runtime.differences import Expected, first_difference, shifted
 
 
 def wanted(values, dtype=dtypes.float32, exact=None, **given):
     plain = np.asarray(values, dtype.numpy)
     exact = plain.astype(np.float64) if exact is None and dtype.is_float else exact
     flat = None if exact is None else np.asarray(exact).reshape(-1)
-    return Wanted(plain.shape, dtype, given.pop("kept", plain.shape), plain.reshape(-1), flat, **given)
+    return Expected(plain.shape, dtype, given.pop("kept", plain.shape), plain.reshape(-1), flat, **given)
 
 
 def found(values, dtype=dtypes.float32):

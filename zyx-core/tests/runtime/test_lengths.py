@@ -7,7 +7,7 @@ import zyx
 import zyx.nn.functional as F
 from zyx.builtin.host import HostPool
 from zyx.runtime.bounded import BoundedPlan
-from zyx.runtime.buffer import Memory
+from zyx.runtime.buffer import Allocator
 from zyx.runtime.copying import copy_buffer
 from zyx.runtime.runtime import use
 from zyx.specialise import lengths, table
@@ -207,7 +207,7 @@ def test_what_the_host_does_not_reach_has_plans_of_its_own_where_launches_take_a
 
 
 def test_what_has_more_memory_than_it_needs_is_copied_as_far_as_it_goes():
-    memory, there, elsewhere = Memory(), HostPool("there", 1 << 20), HostPool("elsewhere", 1 << 20)
+    memory, there, elsewhere = Allocator(), HostPool("there", 1 << 20), HostPool("elsewhere", 1 << 20)
     source, target = memory.allocate(there, 32), memory.allocate(elsewhere, 12)
     there.host_to_pool(memoryview(bytes(range(32))), source.raw)
     source.nbytes = 12

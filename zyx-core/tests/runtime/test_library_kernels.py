@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.autotune.store import Store, Winner
+from zyx.autotune.store import TuningStore, Winner
 from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.errors import UnsupportedError
@@ -55,7 +55,7 @@ def install(lab, monkeypatch, offered, seconds, autotune):
         about = {"kernel": name, "device": device.name, "what": "", "schedules": None, "tried": 1, "found_at": 0}
         store.put(device, digest_of_nests(nests), Winner(**about, **found))
 
-    lab.compiler.store = store = Store(None)
+    lab.compiler.store = store = TuningStore(None)
     monkeypatch.setattr(lab.compiler, "_tuned", tuned if settings.enabled else None)
     candidates = Candidates(settings, lambda _: offered, store)
     lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)

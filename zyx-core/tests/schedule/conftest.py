@@ -31,7 +31,7 @@ from zyx.testing.traffic import Traffic, run_counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.kernel.data import Kernel
     from zyx.nest.data import Nest
     from zyx.nest.expr import Param
@@ -84,12 +84,12 @@ class Scheduled:
     """What became of a graph: `launches` of parts, their nests, and the values of everything that was stored."""
 
     outputs: list[n.Node]
-    launches: list[list[Part]]
+    launches: list[list[KernelPart]]
     nests: list[Nest]
     values: dict[n.Node, np.ndarray]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[KernelPart]:
         return [part for launch in self.launches for part in launch]
 
     def value(self, number: int = 0) -> np.ndarray:

@@ -11,8 +11,8 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend.rates import assumed_rates
 from zyx.errors import ScheduleError
-from zyx.estimate import Weights, estimate
-from zyx.estimate.footprint import Pattern, Step, lines_taken, pattern_of
+from zyx.estimate import CostWeights, estimate
+from zyx.estimate.footprint import Pattern, PositionPart, lines_taken, pattern_of
 from zyx.estimate.model import facts_of
 from zyx.nest.data import Kind
 from zyx.nest.expr import INDEX, Param
@@ -112,10 +112,10 @@ def test_lines_a_power_of_two_apart_take_the_places_between_them():
 def test_rows_that_are_looked_up_are_as_many_as_the_positions_they_are_read_at():
     """p[q[(r0 * 64 + r1) // 400] * 400 + ...]: 64 points in a row read one row of p, or two."""
     points = Pool().range(64, "r1")
-    at = Step(1, (points,), 100, moves=(1 / 400,))
-    rows = Step(1600, (points,), 5000, is_random=True, read_at=(at,))
+    at = PositionPart(1, (points,), 100, moves=(1 / 400,))
+    rows = PositionPart(1600, (points,), 5000, is_random=True, read_at=(at,))
     assert rows.values({points: 64}) == pytest.approx(1 + 63 / 400)
-    assert dataclasses.replace(rows, read_at=(Step(1, (points,), 5000),)).values({points: 64}) == 64
+    assert dataclasses.replace(rows, read_at=(PositionPart(1, (points,), 5000),)).values({points: 64}) == 64
 
 
 def test_a_position_that_is_read_by_way_of_many_others_is_looked_at_once():
@@ -134,10 +134,10 @@ def test_a_position_that_is_read_by_way_of_many_others_is_looked_at_once():
 
 def test_windows_that_overlap_count_once():
     y, ky = object(), object()
-    steps = (Step(4, (y,), 64), Step(4, (ky,), 5))
+    steps = (PositionPart(4, (y,), 64), PositionPart(4, (ky,), 5))
     pattern = Pattern("x", 1 << 20, 4, steps)
     assert pattern.runs({y: 64, ky: 5}) == ((1, 4 * 68),)
-    far = Pattern("x", 1 << 20, 4, (Step(400, (y,), 64), Step(400, (ky,), 5)))
+    far = Pattern("x", 1 << 20, 4, (PositionPart(400, (y,), 64), PositionPart(400, (ky,), 5)))
     assert far.runs({y: 64, ky: 5}) == ((1, 4), (400, 68))
 
 
@@ -253,7 +253,7 @@ def test_many_accumulators_are_faster_than_one(processor):
     info = dataclasses.replace(processor.info, bytes_per_s=1e12)
     slow, fast = estimate(one, info), estimate(several, info)
     assert fast.seconds < slow.seconds
-    assert estimate(one, info, Weights()).bound == "dependent operations"
+    assert estimate(one, info, CostWeights()).bound == "dependent operations"
 
 
 def test_all_units_are_faster_than_one_where_there_is_much_work(processor):

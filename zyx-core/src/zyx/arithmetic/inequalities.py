@@ -27,7 +27,7 @@ MAX_STEPS: Final = 12
 
 
 @dataclass(slots=True)
-class Mark:
+class Savepoint:
     """What was before some facts were added.
 
     Attributes:
@@ -55,15 +55,15 @@ class Inequalities:
         self._divisors: dict[tuple[tuple[int, int], ...], list[tuple[int, int, Form]]] = {}
         self._extremes: list[tuple[int, tuple[Form, Form], bool]] = []
         self._facts: list[Form] = []
-        self._marks: list[Mark] = []
+        self._marks: list[Savepoint] = []
         self._maxima: dict[Form, int] = {}  # what `maximum` gave since something changed that it depends on
         self._maxima_before: list[dict[Form, int]] = []  # the same when each mark was made
 
     # ---- facts
 
-    def mark(self) -> Mark:
+    def mark(self) -> Savepoint:
         """Return the present state, to be given to `release`; facts added until then are forgotten by it."""
-        self._marks.append(Mark(len(self._facts)))
+        self._marks.append(Savepoint(len(self._facts)))
         self._maxima_before.append(self._maxima)
         return self._marks[-1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.dtype import accumulator
 from zyx.graph.node import Cast
 from zyx.ops import ReduceOp
@@ -34,7 +34,7 @@ def sum_of(graph: Graph, parts: Sequence[Node]) -> Node:
         return parts[0]
     dtype = parts[0].dtype
     wide = len(parts) > 2  # a sum of two is rounded once anyway
-    terms = [Term(graph, widened(graph, part) if wide else part) for part in parts]
+    terms = [GradientTerm(graph, widened(graph, part) if wide else part) for part in parts]
     while len(terms) > 1:
         pairs = [terms[i] + terms[i + 1] for i in range(0, len(terms) - 1, 2)]
         terms = pairs + terms[len(terms) // 2 * 2 :]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.autograd.gradient import pulled_back
@@ -179,70 +179,17 @@ def _way_back(body: Body, output: int, block: int) -> _Way:
     graph = Graph()
     is_single = block == 1
     carries = len(body.carries)
-    plain = [place for place, leaf in enumerate(body.carries) if leaf.dtype.is_inexact]
-    states: dict[int, Leaf] = {
-        place: graph.leaf(body.carries[place].shape, body.carries[place].dtype, body.carries[place].device)
-        for place in plain
-    }
-    targets: list[tuple[Node, Node]] = [(body.new[place], leaf) for place, leaf in states.items()]
-    masked = targets
-    slopes: list[Leaf] = []  # the gradient at the row; without what is counted elsewhere, too
-    if output >= carries:
-        row = body.rows[output - carries]
-        slopes = [graph.leaf(row.shape, row.dtype, row.device) for _ in range(1 if is_single else 2)]
-        masked = [*targets, (row, slopes[-1])]
-        targets = [*targets, (row, slopes[0])]
-    products = list(enumerate(body.products)) if is_single else []
-    hidden = {constant for _, product in products for constant in (product.weight, product.bias)}
-    constants = [place for place, leaf in enumerate(body.constants) if leaf.dtype.is_inexact and place not in hidden]
-    inner = [place for place, leaf in enumerate(body.slices) if leaf.dtype.is_inexact]
-    wanted = [
-        *(body.carries[place] for place in plain),
-        *(body.slices[place] for place in inner),
-        *(product.result for _, product in products),
-        *(body.constants[place] for place in constants),
-    ]
-    found = pulled_back(graph, targets, wanted)
-    if not is_single:
-        found[len(found) - len(constants) :] = pulled_back(graph, masked, wanted)[len(found) - len(constants) :]
-    of_carries, rest = found[: len(plain)], found[len(plain) :]
-    of_slices, rest = rest[: len(inner)], rest[len(inner) :]
-    of_products, of_constants = rest[: len(products)], rest[len(products) :]
-
-    # Leaves in place of what the way there has written.
-    stand_ins: dict[Node, Node] = {}
-    leaves: dict[Node, tuple[bool, int]] = {}
-    for number, old in enumerate(body.saved, _first_saved(body)):
-        leaf = graph.leaf((1, *old.shape), old.dtype, old.device)
-        stand_ins[old] = graph.reshape(leaf, old.shape)
-        leaves[leaf] = (False, number)
-    for place, slice_ in enumerate(body.slices):
-        leaves[slice_] = (True, carries + place)
-
-    new: list[Node] = []
-    starts: list[Leaf] = []
-    carried: list[int] = []
-    for place, part in zip(plain, of_carries, strict=True):
-        like = body.carries[place]
-        new.append(graph.const(0, like.dtype, like.device, like.shape) if part is None else part)
-        starts.append(states[place])
-        carried.append(place)
-    first = carries + len(body.slices)
-    for place, part in zip(constants, of_constants, strict=True):
-        if part is not None:
-            like = body.constants[place]
-            total = graph.leaf(like.shape, like.dtype, like.device)
-            new.append(graph.binary(BinaryOp.ADD, total, part))
-            starts.append(total)
-            carried.append(first + place)
+    steps = _slopes(graph, body, output, is_single=is_single)
+    stand_ins, leaves = _stand_ins(graph, body)
+    new, starts, carried = _carried(graph, body, steps)
     rows: list[Node] = []
     row_lies: list[Lie] = []
     of_slice: dict[int, int] = {}
     of_product: dict[int, int] = {}
-    for place, part in zip(inner, of_slices, strict=True):
+    for place, part in steps.slices.items():
         if part is not None:
             of_slice[place] = _row(rows, row_lies, part, body.slice_lies[place])
-    for (place, _), part in zip(products, of_products, strict=True):
+    for place, part in steps.products.items():
         if part is not None:
             of_product[place] = _row(rows, row_lies, graph.reshape(part, (1, *part.shape)), Lie(0))
     outputs = _replaced(graph, [*new, *rows], stand_ins)
@@ -250,7 +197,7 @@ def _way_back(body: Body, output: int, block: int) -> _Way:
     if not is_single and not reached.isdisjoint(body.carries):
         raise GradientError("steps of several places that depend on those before them have no gradient")
     used = [leaf for leaf in leaves if leaf in reached]
-    slopes = [leaf for leaf in slopes if leaf in reached]
+    slopes = [leaf for leaf in steps.upstream if leaf in reached]
     lies = [body.row_lies[output - carries] for _ in slopes]
     for read in used:
         is_source, number = leaves[read]
@@ -263,7 +210,8 @@ def _way_back(body: Body, output: int, block: int) -> _Way:
         tuple(outputs[len(new) :]),
         tuple(lies),
         tuple(row_lies),
-        masked=body.masked.intersection(reached) | ({slopes[-1]} if slopes and not is_single and constants else set()),
+        masked=body.masked.intersection(reached)
+        | ({slopes[-1]} if slopes and not is_single and steps.constants else set()),
     )
     return _Way(
         with_saved(back, is_single),
@@ -273,6 +221,91 @@ def _way_back(body: Body, output: int, block: int) -> _Way:
         of_product,
         len(slopes),
     )
+
+
+class _Slopes(NamedTuple):
+    """The gradients in a step of the way back; None where nothing depends on it.
+
+    Attributes:
+        states: For each carry that has a gradient, the leaf of the gradient at what it becomes.
+        upstream: The leaves of the gradient at the row; the last one has 0 where another step counts it as well.
+        carries, slices, products, constants: By their numbers, the gradients at these.
+    """
+
+    states: dict[int, Leaf]
+    upstream: list[Leaf]
+    carries: dict[int, Node | None]
+    slices: dict[int, Node | None]
+    products: dict[int, Node | None]
+    constants: dict[int, Node | None]
+
+
+def _slopes(graph: Graph, body: Body, output: int, *, is_single: bool) -> _Slopes:
+    """Return the gradients in a step, of what its outputs have and what the step after it in the loop gives."""
+    carries = [place for place, leaf in enumerate(body.carries) if leaf.dtype.is_inexact]
+    states: dict[int, Leaf] = {}
+    for place in carries:
+        leaf = body.carries[place]
+        states[place] = graph.leaf(leaf.shape, leaf.dtype, leaf.device)
+    targets: list[tuple[Node, Node]] = [(body.new[place], leaf) for place, leaf in states.items()]
+    masked = targets
+    upstream: list[Leaf] = []
+    if output >= len(body.carries):
+        row = body.rows[output - len(body.carries)]
+        upstream = [graph.leaf(row.shape, row.dtype, row.device) for _ in range(1 if is_single else 2)]
+        masked = [*targets, (row, upstream[-1])]
+        targets = [*targets, (row, upstream[0])]
+    products = body.products if is_single else ()
+    hidden = {constant for product in products for constant in (product.weight, product.bias)}
+    constants = [place for place, leaf in enumerate(body.constants) if leaf.dtype.is_inexact and place not in hidden]
+    slices = [place for place, leaf in enumerate(body.slices) if leaf.dtype.is_inexact]
+    wanted = [
+        *(body.carries[place] for place in carries),
+        *(body.slices[place] for place in slices),
+        *(product.result for product in products),
+        *(body.constants[place] for place in constants),
+    ]
+    found = pulled_back(graph, targets, wanted)
+    first = len(found) - len(constants)
+    if not is_single:
+        found[first:] = pulled_back(graph, masked, wanted)[first:]
+    parts = iter(found)
+    kinds = (carries, slices, range(len(products)), constants)
+    return _Slopes(states, upstream, *[{place: next(parts) for place in places} for places in kinds])
+
+
+def _stand_ins(graph: Graph, body: Body) -> tuple[dict[Node, Node], dict[Node, tuple[bool, int]]]:
+    """Return what stands for what the way there has written; and for leaves which source or row they are slices of."""
+    stand_ins: dict[Node, Node] = {}
+    leaves: dict[Node, tuple[bool, int]] = {}
+    for number, old in enumerate(body.saved, _first_saved(body)):
+        leaf = graph.leaf((1, *old.shape), old.dtype, old.device)
+        stand_ins[old] = graph.reshape(leaf, old.shape)
+        leaves[leaf] = (False, number)
+    for place, slice_ in enumerate(body.slices):
+        leaves[slice_] = (True, len(body.carries) + place)
+    return stand_ins, leaves
+
+
+def _carried(graph: Graph, body: Body, slopes: _Slopes) -> tuple[list[Node], list[Leaf], list[int]]:
+    """Return what the carries of the way back become, their leaves, and which sources they are the gradients at."""
+    new: list[Node] = []
+    starts: list[Leaf] = []
+    carried: list[int] = []
+    for place, part in slopes.carries.items():
+        like = body.carries[place]
+        new.append(graph.const(0, like.dtype, like.device, like.shape) if part is None else part)
+        starts.append(slopes.states[place])
+        carried.append(place)
+    first = len(body.carries) + len(body.slices)
+    for place, part in slopes.constants.items():
+        if part is not None:
+            like = body.constants[place]
+            total = graph.leaf(like.shape, like.dtype, like.device)
+            new.append(graph.binary(BinaryOp.ADD, total, part))
+            starts.append(total)
+            carried.append(first + place)
+    return new, starts, carried
 
 
 def _row(rows: list[Node], lies: list[Lie], row: Node, lie: Lie) -> int:

@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class GradientTerm:
     """A node with Python's operators; operands have one shape, dtype and device, as for `Graph.binary`."""
 
     graph: Graph
     node: Node
 
-    def like(self, value: float) -> Term:
+    def like(self, value: float) -> GradientTerm:
         """Return `value` as a term of this shape, dtype and device."""
-        return Term(self.graph, self.graph.const(value, self.node.dtype, self.node.device, self.node.shape))
+        return GradientTerm(self.graph, self.graph.const(value, self.node.dtype, self.node.device, self.node.shape))
 
-    def unary(self, op: UnaryOp) -> Term:
+    def unary(self, op: UnaryOp) -> GradientTerm:
         """Return `op` of the elements."""
         x = self.node
         if isinstance(x, Const):
             value = fold_unary(op, x.value, x.dtype)
             if value is not None:
                 return self.like(value)
-        return Term(self.graph, self.graph.unary(op, x))
+        return GradientTerm(self.graph, self.graph.unary(op, x))
 
-    def binary(self, op: BinaryOp, other: Operand) -> Term:
+    def binary(self, op: BinaryOp, other: Operand) -> GradientTerm:
         """Return `op` of this term and `other`."""
-        term = other if isinstance(other, Term) else self.like(other)
+        term = other if isinstance(other, GradientTerm) else self.like(other)
         x, y = self.node, term.node
         if op is BinaryOp.MUL and _is_one(x):
             return term
@@ -51,49 +51,49 @@ class Term:
             value = fold_binary(op, x.value, y.value, x.dtype)
             if value is not None:
                 return self.like(value)
-        return Term(self.graph, self.graph.binary(op, x, y))
+        return GradientTerm(self.graph, self.graph.binary(op, x, y))
 
-    def where(self, x: Term, y: Operand) -> Term:
+    def where(self, x: GradientTerm, y: Operand) -> GradientTerm:
         """Return `x` where this term, of bools, holds, else `y`."""
-        otherwise = y if isinstance(y, Term) else x.like(y)
-        return Term(self.graph, self.graph.where(self.node, x.node, otherwise.node))
+        otherwise = y if isinstance(y, GradientTerm) else x.like(y)
+        return GradientTerm(self.graph, self.graph.where(self.node, x.node, otherwise.node))
 
-    def equals(self, other: Operand) -> Term:
+    def equals(self, other: Operand) -> GradientTerm:
         """Return which elements are equal to those of `other`."""
         return self.binary(BinaryOp.EQ, other)
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> GradientTerm:
         return self.unary(UnaryOp.NEG)
 
-    def __add__(self, other: Operand) -> Term:
+    def __add__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.ADD, other)
 
-    def __sub__(self, other: Operand) -> Term:
+    def __sub__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.SUB, other)
 
-    def __mul__(self, other: Operand) -> Term:
+    def __mul__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.MUL, other)
 
-    def __truediv__(self, other: Operand) -> Term:
+    def __truediv__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.DIV, other)
 
-    def __pow__(self, other: Operand) -> Term:
+    def __pow__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.POW, other)
 
-    def __lt__(self, other: Operand) -> Term:
+    def __lt__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.LT, other)
 
-    def __le__(self, other: Operand) -> Term:
+    def __le__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.LE, other)
 
-    def __gt__(self, other: Operand) -> Term:
-        return (other if isinstance(other, Term) else self.like(other)).binary(BinaryOp.LT, self)
+    def __gt__(self, other: Operand) -> GradientTerm:
+        return (other if isinstance(other, GradientTerm) else self.like(other)).binary(BinaryOp.LT, self)
 
-    def __and__(self, other: Operand) -> Term:
+    def __and__(self, other: Operand) -> GradientTerm:
         return self.binary(BinaryOp.AND, other)
 
 
-Operand: TypeAlias = "Term | float"
+Operand: TypeAlias = "GradientTerm | float"
 
 _FOLDED = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV})  # whose result has the operands' dtype
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zyx.graph import Graph, Node
 
 
-class Call(Protocol):
+class WatchedCall(Protocol):
     """A call that is watched: how many things went in and came out, and what is to be done with their gradients."""
 
     counts: tuple[int, int]
@@ -43,7 +43,7 @@ class Watch:
 
     __slots__ = ("call", "is_outlet", "position")
 
-    def __init__(self, call: Call, is_outlet: bool, position: int) -> None:
+    def __init__(self, call: WatchedCall, is_outlet: bool, position: int) -> None:
         self.call, self.is_outlet, self.position = call, is_outlet, position
 
 
@@ -56,7 +56,7 @@ def watch_of(node: Node) -> Watch | None:
 class Passing:
     """The gradients that pass one call: they wait here until all of a side have come."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WatchedCall) -> None:
         self._call = call
         self.sides: tuple[list[Node], list[Node]] = ([], [])  # inlets and outlets that gradients may reach
         self._given: tuple[list[Node | None], list[Node | None]] = (

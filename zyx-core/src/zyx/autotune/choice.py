@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from zyx.backend.library import Problem
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
 
 
@@ -76,7 +76,7 @@ def digest_of_graph(order: Sequence[Node], outputs: Sequence[Node]) -> bytes:
 
 
 def choices_of(
-    order: Sequence[Node], outputs: Sequence[Node], part: Part, serves: Collection[type[Problem]] = ()
+    order: Sequence[Node], outputs: Sequence[Node], part: KernelPart, serves: Collection[type[Problem]] = ()
 ) -> Iterator[Choice]:
     """Yield what may be tried of a kernel: something that it computes on the way is stored; what it stores is not.
 

@@ -104,7 +104,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """What a search has found.
 
     Attributes:
@@ -181,7 +181,7 @@ class Search:
         self._seen: set[bytes] = set()
         self._programs: list[Program] = []
 
-    def run(self, seconds: float) -> Found:
+    def run(self, seconds: float) -> SearchResult:
         """Search for so many seconds, more or less, and return what was found. Programs made for it are released.
 
         Raises:
@@ -190,7 +190,7 @@ class Search:
         """
         started = time.monotonic()
         base = self._base()
-        found = Found(base, base)
+        found = SearchResult(base, base)
         try:
             assert base.program is not None  # or this were not reached
             scratch = Scratch(self._device, self._nests, self._params, self._values, self._means.settings.seed)
@@ -204,7 +204,7 @@ class Search:
             self._release()
         return found
 
-    def _search(self, scratch: Scratch, found: Found, started: float, seconds: float) -> None:
+    def _search(self, scratch: Scratch, found: SearchResult, started: float, seconds: float) -> None:
         base, settings = found.base, self._means.settings
         assert base.program is not None  # as in `run`
         wanted = scratch.reference(base.program)
@@ -374,7 +374,7 @@ class Search:
     def _time(
         self,
         scratch: Scratch,
-        found: Found,
+        found: SearchResult,
         known: list[Candidate],
         candidates: Sequence[Candidate],
         wanted: Sequence[np.ndarray[Any, Any]],
@@ -397,7 +397,7 @@ class Search:
     def _time_one(
         self,
         scratch: Scratch,
-        found: Found,
+        found: SearchResult,
         known: list[Candidate],
         candidate: Candidate,
         wanted: Sequence[np.ndarray[Any, Any]],
@@ -434,7 +434,7 @@ class Search:
         found.measured.append(candidate)
         known.append(candidate)
 
-    def _confirm(self, scratch: Scratch, found: Found, known: Sequence[Candidate], ends: float) -> None:
+    def _confirm(self, scratch: Scratch, found: SearchResult, known: Sequence[Candidate], ends: float) -> None:
         """Time the best again beside what is chosen, in turns, with what they read far away and near."""
         base = found.base
         best = sorted(
@@ -466,7 +466,7 @@ class Search:
             found.best.seconds = statistics.median(times[True][number])
             base.seconds = statistics.median(times[True][0])
 
-    def _drop(self, scratch: Scratch, candidate: Candidate, found: Found) -> None:
+    def _drop(self, scratch: Scratch, candidate: Candidate, found: SearchResult) -> None:
         """Release what is not looked at again, but for what is chosen without measuring."""
         program = candidate.program
         if program is not None and candidate is not found.base and not candidate.library:

@@ -80,7 +80,7 @@ class Winner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.schedules is not None or self.choice is not None or bool(self.library)
 
 
-class Store:
+class TuningStore:
     """The entries.
 
     Args:

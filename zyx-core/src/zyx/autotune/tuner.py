@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from zyx.autotune.passes import Guard
-    from zyx.autotune.search import Candidate, Found
-    from zyx.autotune.store import Store
+    from zyx.autotune.search import Candidate, SearchResult
+    from zyx.autotune.store import TuningStore
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.dtype import Scalar
@@ -84,7 +84,7 @@ class Tuner:
     def __init__(
         self,
         settings: Autotune,
-        store: Store,
+        store: TuningStore,
         passes: Callable[[Device], Sequence[KernelPass]],
         libraries: Callable[[Device], Sequence[LibraryKernel]],
         prepared: Callable[[LibraryKernel, Problem, Device], Program],
@@ -152,7 +152,7 @@ class Tuner:
         )  # fmt: skip
 
 
-def _winner(found: Found, name: str, device: Device, what: str) -> Winner:
+def _winner(found: SearchResult, name: str, device: Device, what: str) -> Winner:
     best = found.best
     moves = None if best is found.base or best.moves is None else [write_moves(each) for each in best.moves]
     return Winner(
@@ -169,7 +169,7 @@ def _winner(found: Found, name: str, device: Device, what: str) -> Winner:
     )
 
 
-def _why(found: Found, nests: Sequence[Nest], device: Device) -> str:
+def _why(found: SearchResult, nests: Sequence[Nest], device: Device) -> str:
     """Say what is different in what is faster, and what bounded the launch before."""
     if not found.tried:
         return "the time was over before another was timed"
@@ -194,7 +194,7 @@ def _differences(base: Candidate, best: Candidate) -> tuple[list[str], list[str]
     return [str(move) for move in before if move not in after], [str(move) for move in after if move not in before]
 
 
-def _measurements(found: Found, name: str, device: Device) -> dict[str, Any]:
+def _measurements(found: SearchResult, name: str, device: Device) -> dict[str, Any]:
     """Return what was timed as a line of what `benchmarks/fit_schedules.py --load` reads."""
     rows = []
     for candidate in (found.base, *found.measured):

@@ -19,7 +19,7 @@ import numpy as np
 
 from zyx.backend.event import Event
 from zyx.backend.pool import MemoryPool, PoolBuffer
-from zyx.builtin.host_memory import ALIGNMENT, Block, HostMemory, MemoryStatistics
+from zyx.builtin.host_memory import ALIGNMENT, HostBlock, HostMemory, MemoryStatistics
 from zyx.errors import (
     AllocationError,
     BackendError,
@@ -59,7 +59,7 @@ class HostBuffer(PoolBuffer):
 
     __slots__ = ("_block", "extent")
 
-    def __init__(self, pool: MemoryPool, nbytes: int, block: Block) -> None:
+    def __init__(self, pool: MemoryPool, nbytes: int, block: HostBlock) -> None:
         self.pool = pool
         self.nbytes = nbytes
         self.freed = False
@@ -80,7 +80,7 @@ class HostBuffer(PoolBuffer):
     def host_bytes(self) -> memoryview:
         return self.array.data
 
-    def surrender(self) -> Block:
+    def surrender(self) -> HostBlock:
         """Become a freed buffer, and return the memory that was this one's."""
         block, self._block = self._block, _NOTHING
         self.freed = True
@@ -101,7 +101,7 @@ class ForeignHostBuffer(HostBuffer):
 
     def __init__(self, pool: MemoryPool, nbytes: int, address: int, owner: object) -> None:
         memory = (ctypes.c_uint8 * nbytes).from_address(address)
-        super().__init__(pool, nbytes, Block(np.frombuffer(memoryview(memory), np.uint8), None))
+        super().__init__(pool, nbytes, HostBlock(np.frombuffer(memoryview(memory), np.uint8), None))
         self.owner: object = owner
 
 
@@ -123,7 +123,7 @@ class HostPool(MemoryPool):
         self._closed = False
         self._lock = RLock()
         self._is_at_work = False  # in the thread that has the lock
-        self._late: list[Block] = []
+        self._late: list[HostBlock] = []
 
     @property
     def free_bytes(self) -> int:
@@ -204,13 +204,13 @@ class HostPool(MemoryPool):
             raise AllocationError(f"pool {self.name} was asked for {nbytes} bytes after it was closed")
         raise AllocationError(f"pool {self.name} has no room for {nbytes} bytes: {self._room()}")
 
-    def _take_in_between(self, nbytes: int) -> Block:
+    def _take_in_between(self, nbytes: int) -> HostBlock:
         try:
             return self._memory.take_fresh(nbytes)
         except MemoryError as error:
             raise self._no_memory(nbytes) from error
 
-    def _take_after_trimming(self, nbytes: int) -> Block:
+    def _take_after_trimming(self, nbytes: int) -> HostBlock:
         self._memory.trim()
         try:
             return self._memory.take(nbytes)
@@ -311,4 +311,4 @@ def _machine_bytes() -> int:
         return _FALLBACK_BYTES
 
 
-_NOTHING: Final = Block(np.empty(0, np.uint8), None)
+_NOTHING: Final = HostBlock(np.empty(0, np.uint8), None)

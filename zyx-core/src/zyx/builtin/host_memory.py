@@ -48,7 +48,7 @@ class _Arena:
         self.live = 0
 
 
-class Block:
+class HostBlock:
     """A piece of memory.
 
     Attributes:
@@ -98,8 +98,8 @@ class HostMemory:
 
     def __init__(self, keep_bytes: int) -> None:
         self._keep_bytes = keep_bytes
-        self._small: dict[int, list[Block]] = {}
-        self._large: dict[int, list[Block]] = {}
+        self._small: dict[int, list[HostBlock]] = {}
+        self._large: dict[int, list[HostBlock]] = {}
         self._large_sizes: list[int] = []  # the keys of `_large`, sorted
         self._arenas: list[_Arena] = []
         self._used = self._peak = self._mapped = 0
@@ -113,7 +113,7 @@ class HostMemory:
             self._used, self._peak, self._idle_small + self._idle_large, self._mapped, self._reused, self._fresh
         )
 
-    def take(self, nbytes: int) -> Block:
+    def take(self, nbytes: int) -> HostBlock:
         """Return a block of at least `nbytes` > 0 bytes with undefined contents.
 
         Raises:
@@ -139,13 +139,13 @@ class HostMemory:
         self._peak = max(self._peak, self._used)
         return block
 
-    def take_fresh(self, nbytes: int) -> Block:
+    def take_fresh(self, nbytes: int) -> HostBlock:
         """Return a block as `take` does, straight from the system: also while another call is half done."""
         block = self._map_block(nbytes)
         self._used += block.capacity
         return block
 
-    def give_back(self, block: Block) -> None:
+    def give_back(self, block: HostBlock) -> None:
         """Keep `block` for another request."""
         capacity, arena = block.capacity, block.arena
         self._used -= capacity
@@ -180,7 +180,7 @@ class HostMemory:
         self._mapped -= _ARENA * len(unused)
         return before - self._mapped
 
-    def _cut(self, capacity: int) -> Block:
+    def _cut(self, capacity: int) -> HostBlock:
         arena = self._arenas[-1] if self._arenas else None
         if arena is None or arena.used + capacity > _ARENA:
             arena = _Arena()
@@ -188,9 +188,9 @@ class HostMemory:
             self._mapped += _ARENA
         start = arena.used
         arena.used += capacity
-        return Block(arena.array[start : start + capacity], arena)
+        return HostBlock(arena.array[start : start + capacity], arena)
 
-    def _take_large(self, nbytes: int) -> Block:
+    def _take_large(self, nbytes: int) -> HostBlock:
         place = bisect_left(self._large_sizes, nbytes)
         most = max(nbytes + nbytes // 4, _whole_pages(nbytes))
         if place < len(self._large_sizes) and self._large_sizes[place] <= most:
@@ -200,14 +200,14 @@ class HostMemory:
                 return self._pop_large(capacity, -1)  # the last one freed is the likeliest in a cache
         return self._map_block(nbytes)
 
-    def _map_block(self, nbytes: int) -> Block:
+    def _map_block(self, nbytes: int) -> HostBlock:
         capacity = _whole_pages(nbytes)
-        block = Block(_map(capacity), None)
+        block = HostBlock(_map(capacity), None)
         self._fresh += 1
         self._mapped += capacity
         return block
 
-    def _pop_large(self, capacity: int, position: int) -> Block:
+    def _pop_large(self, capacity: int, position: int) -> HostBlock:
         idle = self._large[capacity]
         block = idle.pop(position)
         self._idle_large -= capacity

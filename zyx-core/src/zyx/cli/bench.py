@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zyx.cli.bench_programs import Program
+    from zyx.cli.bench_programs import Benchmark
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -165,7 +165,7 @@ def machine(ours: Sequence[Peer], peers: Sequence[Peer]) -> list[tuple[str, str]
 # ---- timing
 
 
-def rows_of(program: Program, peers: Sequence[Peer], budget_s: float, *, small: bool) -> list[Row]:
+def rows_of(program: Benchmark, peers: Sequence[Peer], budget_s: float, *, small: bool) -> list[Row]:
     """Return a row for each library, timed for so long together."""
     arrays = program.draw(small=small)
     exact_arrays = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class BenchmarkInput:
     """What a program is given: normal numbers of float32.
 
     Attributes:
@@ -40,7 +40,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Benchmark:
     """Something to time.
 
     Attributes:
@@ -51,7 +51,7 @@ class Program:
 
     name: str
     method: str
-    operands: tuple[Operand, ...]
+    operands: tuple[BenchmarkInput, ...]
 
     def draw(self, *, small: bool) -> list[Array]:
         """Return the operands, the same at each call."""
@@ -59,31 +59,31 @@ class Program:
         return [operand.draw(random, small=small) for operand in self.operands]
 
 
-_ROWS: Final = Operand((4096, 1000), (16, 20))
-_IMAGES: Final = Operand((16, 32, 56, 56), (1, 2, 6, 6))
-_HEADS: Final = Operand((1, 8, 512, 64), (1, 2, 8, 4))
+_ROWS: Final = BenchmarkInput((4096, 1000), (16, 20))
+_IMAGES: Final = BenchmarkInput((16, 32, 56, 56), (1, 2, 6, 6))
+_HEADS: Final = BenchmarkInput((1, 8, 512, 64), (1, 2, 8, 4))
 _CLASSES: Final = 10
 
 PROGRAMS: Final = (
-    Program("small matmul", "matmul", (Operand((256, 256), (8, 8)),) * 2),
-    Program("large matmul", "matmul", (Operand((1024, 1024), (24, 24)),) * 2),
-    Program("softmax", "softmax", (_ROWS,)),
-    Program("layer norm", "layer_norm", (_ROWS, Operand((1000,), (20,)), Operand((1000,), (20,)))),
-    Program("attention", "attention", (_HEADS,) * 3),
-    Program("convolution", "convolution", (_IMAGES, Operand((64, 32, 3, 3), (3, 2, 3, 3), scale=0.0))),
-    Program("row sums", "row_sums", (Operand((4096, 2048), (16, 20)),)),
-    Program("elementwise", "elementwise", (Operand((2048, 2048), (16, 20)),) * 2),
-    Program(
+    Benchmark("small matmul", "matmul", (BenchmarkInput((256, 256), (8, 8)),) * 2),
+    Benchmark("large matmul", "matmul", (BenchmarkInput((1024, 1024), (24, 24)),) * 2),
+    Benchmark("softmax", "softmax", (_ROWS,)),
+    Benchmark("layer norm", "layer_norm", (_ROWS, BenchmarkInput((1000,), (20,)), BenchmarkInput((1000,), (20,)))),
+    Benchmark("attention", "attention", (_HEADS,) * 3),
+    Benchmark("convolution", "convolution", (_IMAGES, BenchmarkInput((64, 32, 3, 3), (3, 2, 3, 3), scale=0.0))),
+    Benchmark("row sums", "row_sums", (BenchmarkInput((4096, 2048), (16, 20)),)),
+    Benchmark("elementwise", "elementwise", (BenchmarkInput((2048, 2048), (16, 20)),) * 2),
+    Benchmark(
         "training step",
         "training_step",
         (
-            Operand((256, 784), (4, 12)),
-            Operand((256,), (4,), classes=_CLASSES),
-            Operand((784, 256), (12, 6), scale=0.0),
-            Operand((256,), (6,)),
-            Operand((256, _CLASSES), (6, _CLASSES), scale=0.0),
-            Operand((_CLASSES,), (_CLASSES,)),
+            BenchmarkInput((256, 784), (4, 12)),
+            BenchmarkInput((256,), (4,), classes=_CLASSES),
+            BenchmarkInput((784, 256), (12, 6), scale=0.0),
+            BenchmarkInput((256,), (6,)),
+            BenchmarkInput((256, _CLASSES), (6, _CLASSES), scale=0.0),
+            BenchmarkInput((_CLASSES,), (_CLASSES,)),
         ),
     ),
-    Program("running sums", "running_sums", (Operand((2048, 2048), (16, 20)),)),
+    Benchmark("running sums", "running_sums", (BenchmarkInput((2048, 2048), (16, 20)),)),
 )

@@ -44,14 +44,14 @@ _SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Digits:
+class DigitImages:
     """Images ``(N, 1, 8, 8)`` of float32 from 0 to 1, and what they show, 0 to 9, int64."""
 
     images: Array
     labels: Array
 
 
-class Network(nn.Module):
+class DigitClassifier(nn.Module):
     """Two convolutions, and two linear layers."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return status
 
 
-def load_digits() -> Digits:
+def load_digits() -> DigitImages:
     """Return all digits.
 
     Raises:
@@ -125,18 +125,20 @@ def load_digits() -> Digits:
             "the digits come with scikit-learn, which is not installed; run: pip install 'zyx-core[demo]'"
         ) from error
     images, labels = datasets.load_digits(return_X_y=True)
-    return Digits(
+    return DigitImages(
         (np.asarray(images, np.float32) / np.float32(_GREATEST_PIXEL)).reshape(-1, 1, 8, 8),
         np.asarray(labels, np.int64),
     )
 
 
-def split(digits: Digits, seed: int) -> tuple[Digits, Digits]:
+def split(digits: DigitImages, seed: int) -> tuple[DigitImages, DigitImages]:
     """Return four fifths to train on, and one fifth to test on."""
     order = np.random.default_rng(seed).permutation(len(digits.labels))
     held_out = len(order) // 5
     train, test = order[held_out:], order[:held_out]
-    return Digits(digits.images[train], digits.labels[train]), Digits(digits.images[test], digits.labels[test])
+    return DigitImages(digits.images[train], digits.labels[train]), DigitImages(
+        digits.images[test], digits.labels[test]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +151,15 @@ class Trained:
         images_per_s: Images seen a second, from the second step on.
     """
 
-    network: Network
+    network: DigitClassifier
     step: Jit[[Tensor, Tensor], Tensor]
     images_per_s: float
 
 
-def train(digits: Digits, epochs: int, seed: int, tick: Callable[[int, float], object]) -> Trained:
+def train(digits: DigitImages, epochs: int, seed: int, tick: Callable[[int, float], object]) -> Trained:
     """Train a network on `digits`, and call `tick` with the number of each epoch that is done and its last loss."""
     manual_seed(seed)
-    network = Network().train()
+    network = DigitClassifier().train()
     steps = epochs * (len(digits.labels) // _BATCH)
     optimizer = optim.AdamW(network.parameters(), lr=optim.OneCycleLR(4e-3, steps))
 
@@ -183,23 +185,23 @@ def train(digits: Digits, epochs: int, seed: int, tick: Callable[[int, float], o
     return Trained(network.eval(), step, seen / (time.perf_counter() - started))
 
 
-def _batches(digits: Digits, random: np.random.Generator) -> Iterator[Digits]:
+def _batches(digits: DigitImages, random: np.random.Generator) -> Iterator[DigitImages]:
     """Yield all digits but a rest, in random order, each moved by at most one pixel."""
     order = random.permutation(len(digits.labels))
     padded = np.pad(digits.images, [(0, 0), (0, 0), (1, 1), (1, 1)])
     for start in range(0, len(order) - _BATCH + 1, _BATCH):
         chosen = order[start : start + _BATCH]
         down, right = random.integers(0, 3, 2)
-        yield Digits(padded[chosen, :, down : down + 8, right : right + 8], digits.labels[chosen])
+        yield DigitImages(padded[chosen, :, down : down + 8, right : right + 8], digits.labels[chosen])
 
 
-def predict(network: Network, digits: Digits) -> Array:
+def predict(network: DigitClassifier, digits: DigitImages) -> Array:
     """Return what `network` reads."""
     logits: Tensor = network(Tensor(digits.images))
     return logits.argmax(axis=1).numpy()
 
 
-def _one_run(digits: Digits, seed: int, epochs: int, console: Console) -> tuple[Trained, Digits, Array]:
+def _one_run(digits: DigitImages, seed: int, epochs: int, console: Console) -> tuple[Trained, DigitImages, Array]:
     """Train and test; return what was trained, the digits held out, and what it reads of these."""
     training, test = split(digits, seed)
     started = time.perf_counter()
@@ -234,12 +236,12 @@ def kernels(step: Jit[..., Any], width: int) -> list[str]:
     return [f"one step is {len(steps)} kernels:", *wrapped]
 
 
-def _check_saved(network: Network, test: Digits, read: Array, path: Path | None, console: Console) -> int:
+def _check_saved(network: DigitClassifier, test: DigitImages, read: Array, path: Path | None, console: Console) -> int:
     """Save the network, load it into a new one, and compare what the two read; return the exit status."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "digits.safetensors" if path is None else path.with_suffix(".safetensors")
         io.save(target, network, {"network": "digits"})
-        loaded = Network().eval()
+        loaded = DigitClassifier().eval()
         loaded.load_state_dict(io.load(target))
         same = np.array_equal(predict(loaded, test), read)
         kept = f"saved {target.stat().st_size:,} bytes to {target if path is not None else 'a temporary file'}"

@@ -41,7 +41,7 @@ _WRONG: Final = {BackendState.IMPORT_FAILED, BackendState.INVALID, BackendState.
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One line of the doctor's.
 
     Attributes:
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     """Print all findings and the first thing to do; 1 if there is one."""
     if not arguments.seconds > 0:
         raise InvalidArgumentError(f"--seconds {arguments.seconds:g}: it is more than 0")
-    findings: list[Finding] = []
+    findings: list[Diagnosis] = []
     for finding in examine(arguments.seconds):
         findings.append(finding)
         if not arguments.report:
@@ -88,19 +88,19 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 1 if wrong else 0
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Diagnosis) -> str:
     mark = "ok   " if finding.fine else "WRONG"
     return f"{mark}  {one_line(finding.subject)}: {one_line(finding.text)}"
 
 
-def examine(limit_s: float = LIMIT_S) -> Iterator[Finding]:
+def examine(limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
     """Look at everything, the causes before what they cause.
 
     Args:
         limit_s: How long each process may take that opens backends or tries a device.
     """
-    yield Finding(True, "python", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
-    yield Finding(True, "zyx-core", f"{__version__} ({Path(__file__).parents[1]})")
+    yield Diagnosis(True, "python", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
+    yield Diagnosis(True, "zyx-core", f"{__version__} ({Path(__file__).parents[1]})")
     yield from _dependencies()
     yield from _namesakes()
     settings = Settings()
@@ -108,37 +108,37 @@ def examine(limit_s: float = LIMIT_S) -> Iterator[Finding]:
         settings = load_settings()
         manager = PluginManager(settings)
         manager.load()
-        yield Finding(True, "configuration", _configuration(settings))
+        yield Diagnosis(True, "configuration", _configuration(settings))
     except SettingsError as error:
-        yield Finding(False, "configuration", str(error), "correct the configuration; what follows is without it")
+        yield Diagnosis(False, "configuration", str(error), "correct the configuration; what follows is without it")
         settings = Settings()
         manager = PluginManager(settings)
     yield _cache(settings)
     yield from _backends(manager, limit_s)
 
 
-def _dependencies() -> Iterator[Finding]:
+def _dependencies() -> Iterator[Diagnosis]:
     versions: list[str] = []
     for name in _DEPENDENCIES:
         try:
             versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            yield Finding(False, "packages", f"{name} is not installed", f"pip install {name}")
-    yield Finding(True, "packages", ", ".join(versions))
+            yield Diagnosis(False, "packages", f"{name} is not installed", f"pip install {name}")
+    yield Diagnosis(True, "packages", ", ".join(versions))
 
 
-def _namesakes() -> Iterator[Finding]:
+def _namesakes() -> Iterator[Diagnosis]:
     """Look for distributions of others that install a module called zyx over ours."""
     owners = set(metadata.packages_distributions().get("zyx", ())) - {"zyx-core"}
     for owner in sorted(owners):
-        yield Finding(
+        yield Diagnosis(
             False,
             "module zyx",
             f"{owner} {metadata.version(owner)}, which has nothing to do with zyx-core, installs a module of that name",
             f"pip uninstall {owner}; pip install --force-reinstall zyx-core",
         )
     if not owners:
-        yield Finding(True, "module zyx", "no other distribution installs a module of that name")
+        yield Diagnosis(True, "module zyx", "no other distribution installs a module of that name")
 
 
 def _configuration(settings: Settings) -> str:
@@ -152,26 +152,26 @@ def _configuration(settings: Settings) -> str:
     return f"{file}{f'; {given}' if given else ''}{ignored}"
 
 
-def _cache(settings: Settings) -> Finding:
+def _cache(settings: Settings) -> Diagnosis:
     directory = cache_directory(settings)
     if directory is None:
         why = "there is no home folder" if settings.cache.enabled else "it is switched off"
-        return Finding(True, "cache", f"nothing is kept: {why}")
+        return Diagnosis(True, "cache", f"nothing is kept: {why}")
     fault, _, advice = fault_of_cache(directory).partition("; ")
     if fault:
-        return Finding(False, "cache", f"nothing is kept: {fault}", advice or "look at that folder")
+        return Diagnosis(False, "cache", f"nothing is kept: {fault}", advice or "look at that folder")
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
-            return Finding(True, "cache", f"{directory} can be written")
+            return Diagnosis(True, "cache", f"{directory} can be written")
     except OSError as error:
         variable = variables.VARIABLE_OF["cache.directory"]
-        return Finding(
+        return Diagnosis(
             False, "cache", f"{directory} cannot be written: {error}", f"set {variable} to a folder that can be written"
         )
 
 
-def _backends(manager: PluginManager, limit_s: float) -> Iterator[Finding]:
+def _backends(manager: PluginManager, limit_s: float) -> Iterator[Diagnosis]:
     """Open every backend, and try each of its devices, in processes of their own."""
     lost: dict[str, str] = {}
     outcome = attempt(["open"], limit_s)
@@ -184,24 +184,26 @@ def _backends(manager: PluginManager, limit_s: float) -> Iterator[Finding]:
                 lost[name] = alone.end
         outcome = attempt(["open", *(each for name in lost for each in ("--without", name))], limit_s)
     if not outcome.lines:
-        yield Finding(False, "backends", f"opening them {outcome.end}", "pip uninstall the backends, one by one")
+        yield Diagnosis(False, "backends", f"opening them {outcome.end}", "pip uninstall the backends, one by one")
         return
     found = outcome.lines[-1]
     if "fault" in found:
-        yield Finding(False, "configuration", found["fault"], "correct the configuration")
+        yield Diagnosis(False, "configuration", found["fault"], "correct the configuration")
         return
     for damaged in found["damaged"]:
-        yield Finding(False, "package", f"its metadata cannot be read: {damaged}", "install that package again")
+        yield Diagnosis(False, "package", f"its metadata cannot be read: {damaged}", "install that package again")
     for report in found["reports"]:
         yield from _backend(report, lost.get(report["name"]))
-    yield Finding(found["status"] == 0, "device", found["default"], "pip install zyx-backend-c")
+    yield Diagnosis(found["status"] == 0, "device", found["default"], "pip install zyx-backend-c")
     for device in found["devices"]:
-        yield Finding(True, f"device {device['name']}", device["model"], detail=f"driver: {device['driver'] or 'none'}")
+        yield Diagnosis(
+            True, f"device {device['name']}", device["model"], detail=f"driver: {device['driver'] or 'none'}"
+        )
         if device["is_tried"]:
             yield _result(device["name"], limit_s)
 
 
-def _backend(report: Mapping[str, Any], lost: str | None) -> Iterator[Finding]:
+def _backend(report: Mapping[str, Any], lost: str | None) -> Iterator[Diagnosis]:
     """Say what became of a backend, and what brings the driver that it lacks.
 
     Args:
@@ -213,20 +215,20 @@ def _backend(report: Mapping[str, Any], lost: str | None) -> Iterator[Finding]:
     if lost is not None:
         switch = variables.of_section(name, "enabled")
         advice = f"update its driver, or set {switch}=0 to do without it"
-        yield Finding(False, subject, f"opening it, in a process of its own, {lost}", advice)
+        yield Diagnosis(False, subject, f"opening it, in a process of its own, {lost}", advice)
         return
     state = BackendState[report["state"]]
-    yield Finding(state not in _WRONG, subject, report["text"], report["advice"])
+    yield Diagnosis(state not in _WRONG, subject, report["text"], report["advice"])
     if state is BackendState.NO_DRIVER:
         for system, advice in advice_for_driver(name, own_system()):
-            yield Finding(True, subject, f"what brings its driver on {system}: {advice}")
+            yield Diagnosis(True, subject, f"what brings its driver on {system}: {advice}")
     for note in report["notes"]:
-        yield Finding(True, subject, note)
+        yield Diagnosis(True, subject, note)
     for fault in report["faults"]:
-        yield Finding(False, subject, fault, report["advice_for_faults"])
+        yield Diagnosis(False, subject, fault, report["advice_for_faults"])
 
 
-def _result(name: str, limit_s: float) -> Finding:
+def _result(name: str, limit_s: float) -> Diagnosis:
     """Copy, compile and run on a device, and say whether what it gives is right, and what it took."""
     subject = f"results of {name}"
     outcome = attempt(["device", name], limit_s)
@@ -235,13 +237,13 @@ def _result(name: str, limit_s: float) -> Finding:
         told |= line
     advice = f"switch {name} off, and tell its authors"
     if "error" in told:
-        return Finding(False, subject, f"{told['error']} ({told['begins']})", advice)
+        return Diagnosis(False, subject, f"{told['error']} ({told['begins']})", advice)
     if "again_s" not in told:
-        return Finding(False, subject, f"{told.get('begins', 'starting')} {outcome.end}", advice)
+        return Diagnosis(False, subject, f"{told.get('begins', 'starting')} {outcome.end}", advice)
     if not outcome.is_clean:
-        return Finding(False, subject, f"right, but then closing the device {outcome.end}", advice)
+        return Diagnosis(False, subject, f"right, but then closing the device {outcome.end}", advice)
     there_and_back = rate(2 * told["copied_bytes"] / told["copy_s"], "B/s")
     first, again = duration(told["first_s"]), duration(told["again_s"])
-    return Finding(
+    return Diagnosis(
         True, subject, f"right; compiled and run in {first}, again in {again}, copied both ways at {there_and_back}"
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zyx.io.header import Entry
+    from zyx.io.header import TensorEntry
 
 _SHOWN_ITEMS: Final = 6
 _SHOWN_CHARACTERS: Final = 90
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def row(name: str, entry: Entry) -> tuple[str, ...]:
+def row(name: str, entry: TensorEntry) -> tuple[str, ...]:
     """Return what the table says of a tensor."""
     return (name or "-", entry.dtype, " x ".join(map(str, entry.shape)) or "-", size(entry.nbytes))
 

@@ -47,7 +47,7 @@ _PR_SET_PDEATHSIG: Final = 1
 TERMINATED: Final = 128 + signal.SIGTERM
 
 
-class End(NamedTuple):
+class ProcessExit(NamedTuple):
     """How a process ended.
 
     Attributes:
@@ -111,14 +111,14 @@ def launcher() -> str:
     return found
 
 
-def first_end(folder: Path) -> End | None:
+def first_end(folder: Path) -> ProcessExit | None:
     """Return how the process ended that the others were ended for; None if none has noted that.
 
     Args:
         folder: Where processes note their ends; see `zyx.cli.ranked`.
     """
     notes = sorted(folder.glob("*.end"), key=lambda path: path.stat().st_mtime_ns)
-    return End(**json.loads(notes[0].read_text(encoding="utf-8"))) if notes else None
+    return ProcessExit(**json.loads(notes[0].read_text(encoding="utf-8"))) if notes else None
 
 
 def _environment(processes: int) -> dict[str, str]:

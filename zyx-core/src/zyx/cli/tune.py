@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from zyx.autotune.store import Store, from_text, to_text
+from zyx.autotune.store import TuningStore, from_text, to_text
 from zyx.cli.script import run_script, script_of
 from zyx.errors import FormatError, SettingsError
 from zyx.plugins.describe import columns
@@ -112,7 +112,7 @@ def _manage(action: str, names: Sequence[str], console: Console, *, as_json: boo
     if directory is None:
         console.print("nothing is kept: there is no home folder")
         return 1
-    store = Store(directory)
+    store = TuningStore(directory)
     try:
         if action in ("import", "merge"):
             return _take(store, names, console, only_faster=action == "merge")
@@ -136,7 +136,7 @@ def _manage(action: str, names: Sequence[str], console: Console, *, as_json: boo
         store.close()
 
 
-def _chosen(store: Store, names: Sequence[str]) -> dict[str, Winner]:
+def _chosen(store: TuningStore, names: Sequence[str]) -> dict[str, Winner]:
     """Return the entries of these kernels, or all if no names are given.
 
     Raises:
@@ -150,7 +150,7 @@ def _chosen(store: Store, names: Sequence[str]) -> dict[str, Winner]:
     return kept if names else entries
 
 
-def _take(store: Store, names: Sequence[str], console: Console, *, only_faster: bool) -> int:
+def _take(store: TuningStore, names: Sequence[str], console: Console, *, only_faster: bool) -> int:
     if not names:
         raise SettingsError("zyx tune import and merge take files that zyx tune export wrote")
     for name in names:  # all are read before the first is taken

@@ -22,7 +22,7 @@ E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CheckedCall:
     """A call whose arguments are looked at.
 
     Attributes:

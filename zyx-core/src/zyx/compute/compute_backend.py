@@ -19,7 +19,7 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx.compute import formulas
-from zyx.compute.layout import Layout, dense
+from zyx.compute.layout import ArrayLayout, dense
 from zyx.compute.names import BinaryOp, ReduceOp, Transpose, UnaryOp
 from zyx.compute.session import Session
 from zyx.dtype import float32
@@ -28,8 +28,8 @@ from zyx.functions.conv import conv2d
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.compute.arguments import Call
-    from zyx.compute.memory import Memory
+    from zyx.compute.arguments import CheckedCall
+    from zyx.compute.memory import HandleMemory
     from zyx.compute.names import Place
     from zyx.dtype import DType, DTypeLike
 
@@ -48,7 +48,7 @@ class _Product:
 
     def __init__(
         self,
-        call: Call,
+        call: CheckedCall,
         trans_a: object,
         trans_b: object,
         m: object,
@@ -65,19 +65,19 @@ class _Product:
         self.ldb = call.leading("ldb", ldb, self.n if self.trans_b is Transpose.NO_TRANS else self.k)
         self.ldc = call.leading("ldc", ldc, self.n)
 
-    def a(self) -> Layout:
+    def a(self) -> ArrayLayout:
         """Return where the elements of A are, as it is stored."""
         sizes = (self.m, self.k) if self.trans_a is Transpose.NO_TRANS else (self.k, self.m)
-        return Layout(0, sizes, (self.lda, 1))
+        return ArrayLayout(0, sizes, (self.lda, 1))
 
-    def b(self) -> Layout:
+    def b(self) -> ArrayLayout:
         """Return where the elements of B are, likewise."""
         sizes = (self.k, self.n) if self.trans_b is Transpose.NO_TRANS else (self.n, self.k)
-        return Layout(0, sizes, (self.ldb, 1))
+        return ArrayLayout(0, sizes, (self.ldb, 1))
 
-    def c(self) -> Layout:
+    def c(self) -> ArrayLayout:
         """Return where the elements of C are."""
-        return Layout(0, (self.m, self.n), (self.ldc, 1))
+        return ArrayLayout(0, (self.m, self.n), (self.ldc, 1))
 
 
 class ComputeBackend(Session):
@@ -204,7 +204,7 @@ class ComputeBackend(Session):
                 for name, given in (("stride_a", stride_a), ("stride_b", stride_b), ("stride_c", stride_c))
             ]
             layouts = [
-                Layout(0, (count, *each.sizes), (step, *each.strides))
+                ArrayLayout(0, (count, *each.sizes), (step, *each.strides))
                 for each, step in zip((shape.a(), shape.b(), shape.c()), steps, strict=True)
             ]
             if layouts[2].count and not layouts[2].is_distinct:
@@ -264,13 +264,13 @@ class ComputeBackend(Session):
 
     def _multiply(
         self,
-        call: Call,
-        memory: Memory,
+        call: CheckedCall,
+        memory: HandleMemory,
         dtype: DType,
         shape: _Product,
         alpha: Scalar,
         beta: Scalar,
-        each: list[list[tuple[str, Place, Layout]]],
+        each: list[list[tuple[str, Place, ArrayLayout]]],
     ) -> None:
         """Multiply the matrices of each list of A, B and C."""
         alpha, beta = call.scalar("alpha", alpha, dtype), call.scalar("beta", beta, dtype)
@@ -493,7 +493,7 @@ class ComputeBackend(Session):
                 memory.write([(target, formulas.binary(memory.read(x), memory.read(y), which))])
 
     @staticmethod
-    def _check_defined(call: Call, op: UnaryOp | BinaryOp | ReduceOp, dtype: DType) -> None:
+    def _check_defined(call: CheckedCall, op: UnaryOp | BinaryOp | ReduceOp, dtype: DType) -> None:
         if not formulas.is_defined(op, dtype):
             known = ", ".join(each.name for each in type(op) if formulas.is_defined(each, dtype))
             call.refuse("op", op, f"one of {known}, which there are of {dtype}")

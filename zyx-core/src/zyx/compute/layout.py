@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArrayLayout:
     """Elements of flat memory as an array.
 
     Attributes:
@@ -65,12 +65,12 @@ class Layout:
         return True
 
 
-def dense(start: int, *sizes: int) -> Layout:
+def dense(start: int, *sizes: int) -> ArrayLayout:
     """Return the layout of an array whose elements lie one behind the other."""
-    return Layout(start, sizes, strides_of(sizes))
+    return ArrayLayout(start, sizes, strides_of(sizes))
 
 
-def read_at(graph: Graph, flat: Node, layout: Layout) -> Node:
+def read_at(graph: Graph, flat: Node, layout: ArrayLayout) -> Node:
     """Return the array in `flat` memory that `layout` says; it reaches over no end, and has elements."""
     if layout.is_dense:
         return graph.reshape(graph.shrink(flat, [(layout.start, layout.start + layout.count)]), layout.sizes)
@@ -90,7 +90,7 @@ def read_at(graph: Graph, flat: Node, layout: Layout) -> Node:
     return graph.expand(node, layout.sizes)
 
 
-def written_to(graph: Graph, flat: Node, layout: Layout, values: Node) -> Node:
+def written_to(graph: Graph, flat: Node, layout: ArrayLayout, values: Node) -> Node:
     """Return `flat` memory with `values`, a distinct element each, where `layout` says.
 
     The place is a sum of coordinates by which it is known that no two are one, and the start is a number of its own:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.compute.layout import Layout, dense, read_at, written_to
+from zyx.compute.layout import ArrayLayout, dense, read_at, written_to
 from zyx.compute.names import Region
 from zyx.runtime.ownership import source_with_same_layout
 from zyx.tensor.tensor import Tensor
@@ -23,7 +23,7 @@ from zyx.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.compute.arguments import Call
+    from zyx.compute.arguments import CheckedCall
     from zyx.dtype import DType
     from zyx.graph.node import Node
     from zyx.runtime.runtime import Runtime
@@ -38,7 +38,7 @@ _SERIAL_BITS: Final = 40
 _BACKENDS: Final = itertools.count(1)
 
 
-class Block:
+class HandleBlock:
     """Memory that a handle stands for.
 
     Attributes:
@@ -67,8 +67,8 @@ class Operand:
     """
 
     argument: str
-    block: Block | None
-    layout: Layout
+    block: HandleBlock | None
+    layout: ArrayLayout
     dtype: DType
 
     @property
@@ -87,7 +87,7 @@ class Operand:
         return self.block is not None and self.block is other.block and first[0] < second[1] and second[0] < first[1]
 
 
-class Memory:
+class HandleMemory:
     """The blocks of one backend.
 
     Args:
@@ -98,7 +98,7 @@ class Memory:
     def __init__(self, runtime: Runtime, device: str) -> None:
         self._runtime = runtime
         self._device = device
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, HandleBlock] = {}
         self._family = next(_BACKENDS) << _SERIAL_BITS
         self._last = self._family
 
@@ -123,10 +123,10 @@ class Memory:
             buffer = self._runtime.allocate(self._device, capacity)
         leaf = self._runtime.graph.leaf((capacity,), dtypes.uint8, self._device, buffer)
         self._last += 1
-        self._blocks[self._last] = Block(Tensor.of(leaf, self._runtime), nbytes, capacity)
+        self._blocks[self._last] = HandleBlock(Tensor.of(leaf, self._runtime), nbytes, capacity)
         return self._last
 
-    def free(self, call: Call, handle: object) -> None:
+    def free(self, call: CheckedCall, handle: object) -> None:
         """Let go of memory; what is queued on it still runs."""
         self.block(call, "handle", handle)
         del self._blocks[handle]  # type: ignore[arg-type]  # it was found
@@ -135,7 +135,7 @@ class Memory:
         """Free everything."""
         self._blocks.clear()
 
-    def block(self, call: Call, argument: str, handle: object) -> Block:
+    def block(self, call: CheckedCall, argument: str, handle: object) -> HandleBlock:
         """Return what a handle stands for.
 
         Raises:
@@ -152,7 +152,7 @@ class Memory:
             wanted = f"a handle of this backend, on {self._device}; this one is of another"
         raise call.error(argument, number, wanted)
 
-    def operand(self, call: Call, argument: str, place: object, layout: Layout, dtype: DType) -> Operand:
+    def operand(self, call: CheckedCall, argument: str, place: object, layout: ArrayLayout, dtype: DType) -> Operand:
         """Return the array of a layout that begins at a place. One without elements needs no handle.
 
         Raises:
@@ -167,7 +167,7 @@ class Memory:
             call.refuse(
                 f"the offset of {argument}", offset, f"a multiple of {dtype.itemsize} bytes, an element of {dtype}"
             )
-        placed = Layout(layout.start + offset // dtype.itemsize, layout.sizes, layout.strides)
+        placed = ArrayLayout(layout.start + offset // dtype.itemsize, layout.sizes, layout.strides)
         needed = offset + (layout.start + layout.reach) * dtype.itemsize
         if needed > block.nbytes:
             where = f" behind offset {offset}" if offset else ""
@@ -178,7 +178,7 @@ class Memory:
             call.refuse(argument, handle, wanted)
         return Operand(argument, block, placed, dtype)
 
-    def flat(self, block: Block, dtype: DType) -> Node:
+    def flat(self, block: HandleBlock, dtype: DType) -> Node:
         """Return all of a block as elements of `dtype`."""
         node = block.tensor.node
         if node.dtype is not dtype:
@@ -205,8 +205,8 @@ class Memory:
         Raises:
             BackendError: It was refused. Every block is as it was.
         """
-        whole: list[tuple[Block, Tensor]] = []
-        parts: list[Block] = []
+        whole: list[tuple[HandleBlock, Tensor]] = []
+        parts: list[HandleBlock] = []
         try:
             for operand, values in results:
                 if operand.block is None:
@@ -248,7 +248,7 @@ class Memory:
         node = written_to(self._runtime.graph, block.tensor.node, operand.layout, values.node)
         self._runtime.assign(block.tensor, node)
 
-    def _restore(self, block: Block) -> None:
+    def _restore(self, block: HandleBlock) -> None:
         """Let a block be what it was before it was written to."""
         node = block.tensor._node
         while node.storage is None and node.sources:
@@ -256,7 +256,9 @@ class Memory:
         block.tensor = Tensor.of(node, self._runtime)
 
 
-def bytes_at(call: Call, argument: str, place: object, nbytes: int, memory: Memory, unit: int | None = None) -> Operand:
+def bytes_at(
+    call: CheckedCall, argument: str, place: object, nbytes: int, memory: HandleMemory, unit: int | None = None
+) -> Operand:
     """Return so many bytes from a place on, as elements of a number of bytes; the largest that fits for None.
 
     Elements are unsigned and have up to 32 bits, which is what all devices have.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.compute.arguments import Call
-from zyx.compute.memory import Memory, Operand, bytes_at
+from zyx.compute.arguments import CheckedCall
+from zyx.compute.memory import HandleMemory, Operand, bytes_at
 from zyx.compute.names import Region
 from zyx.errors import InvalidArgumentError, NotInitializedError, TraceError
 from zyx.functions.operands import is_tensor
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zyx.backend import DeviceInfo
-    from zyx.compute.layout import Layout
+    from zyx.compute.layout import ArrayLayout
     from zyx.compute.names import Handle, Place
     from zyx.dtype import DType
     from zyx.functions.operands import Array
@@ -42,7 +42,7 @@ class Session:
         self._wanted = device
         self._device = ""
         self._info: DeviceInfo | None = None
-        self._memory: Memory | None = None
+        self._memory: HandleMemory | None = None
         self._runtime: Runtime | None = None
         self._lock = threading.RLock()
 
@@ -61,10 +61,10 @@ class Session:
             runtime = current()
             name = runtime.device_name(self._wanted)
             if _GROUP in name:
-                Call("init").refuse("device", name, "one device, not a group")
+                CheckedCall("init").refuse("device", name, "one device, not a group")
             self._info = runtime.device(name).info
             self._device, self._runtime = name, runtime
-            self._memory = Memory(runtime, name)
+            self._memory = HandleMemory(runtime, name)
 
     def close(self) -> None:
         """Free all handles. What is queued still runs; `init` begins anew. A second call does nothing."""
@@ -216,7 +216,7 @@ class Session:
         """
         origin = self if source is None else source
         if not isinstance(origin, Session):
-            Call("copy_dtod").refuse("source", source, "a ComputeBackend, or None for this one")
+            CheckedCall("copy_dtod").refuse("source", source, "a ComputeBackend, or None for this one")
         with ExitStack() as both:
             for each in sorted({self, origin}, key=id):  # in one order, whoever copies which way
                 both.enter_context(each._lock)
@@ -239,7 +239,7 @@ class Session:
     # ---- for the operations
 
     @contextmanager
-    def _call(self, name: str) -> Iterator[tuple[Call, Memory]]:
+    def _call(self, name: str) -> Iterator[tuple[CheckedCall, HandleMemory]]:
         """Check that calls can be made, and let one be made at a time.
 
         Raises:
@@ -254,9 +254,9 @@ class Session:
                 raise TraceError(
                     f"ComputeBackend.{name}: a function is being traced; calls on handles cannot be replayed"
                 )
-            yield Call(name), memory
+            yield CheckedCall(name), memory
 
-    def _dtype(self, call: Call, dtype: object) -> DType:
+    def _dtype(self, call: CheckedCall, dtype: object) -> DType:
         assert self._info is not None
         return call.dtype(dtype, self._device, self._info)
 
@@ -266,7 +266,12 @@ class Session:
         return Tensor.of(self._runtime.upload(array, self._device), self._runtime)
 
     def _operands(
-        self, call: Call, dtype: DType, places: Sequence[tuple[str, Place, Layout]], *, may_share: bool = False
+        self,
+        call: CheckedCall,
+        dtype: DType,
+        places: Sequence[tuple[str, Place, ArrayLayout]],
+        *,
+        may_share: bool = False,
     ) -> list[Operand]:
         """Return arrays in memory, of which the last is written to; if that has no elements, no handle is looked at.
 
@@ -292,7 +297,7 @@ class Session:
         return found
 
 
-def _bytes_of(call: Call, argument: str, given: object) -> Array:
+def _bytes_of(call: CheckedCall, argument: str, given: object) -> Array:
     """Return the bytes of an array or of an object with a buffer."""
     if is_tensor(given):
         call.refuse(argument, given, "an array on the host; see numpy()")
@@ -305,7 +310,7 @@ def _bytes_of(call: Call, argument: str, given: object) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _writable(call: Call, given: object) -> Array:
+def _writable(call: CheckedCall, given: object) -> Array:
     """Return an array, or an array on the buffer of an object."""
     if is_tensor(given):
         call.refuse("dst", given, "memory of the host that can be written to")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "npt.NDArray[Any]"
 #: From the gradient at the result to that at the argument.
-Gradient: TypeAlias = "Callable[[Place, Node], Node]"
+Gradient: TypeAlias = "Callable[[CallPlace, Node], Node]"
 
 OPS: Final = {
     "sum": ReduceOp.SUM,
@@ -48,7 +48,7 @@ OPS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPlace:
     """Where an operation belongs.
 
     Attributes:
@@ -62,7 +62,7 @@ class Place:
     device: str
 
 
-def all_reduce(where: Place, x: Node, op: str) -> Node:
+def all_reduce(where: CallPlace, x: Node, op: str) -> Node:
     """Return the combination of all processes, of sums and means with a gradient."""
     if (links := _links(where, f"all_reduce {op}", x.shape, x.dtype, op)) is not None:
         return exchanges.all_reduce(where, links, x, op)
@@ -70,26 +70,26 @@ def all_reduce(where: Place, x: Node, op: str) -> Node:
     return _call(where, "all_reduce", _all_reduce_array, [x], (_like(x),), op, gradient=gradient)[0]
 
 
-def all_gather(where: Place, x: Node, axis: int) -> Node:
+def all_gather(where: CallPlace, x: Node, axis: int) -> Node:
     """Return the nodes of all processes, joined along `axis`."""
     if (links := _links(where, f"all_gather along {axis}", x.shape, x.dtype)) is not None:
         return exchanges.all_gather(where, links, x, axis)
     shape = _scaled(x.shape, axis, where.group.size)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return reduce_scatter(place, slope, axis, "sum")
 
     return _call(where, "all_gather", _all_gather_array, [x], ((shape, x.dtype),), axis, gradient=gradient)[0]
 
 
-def reduce_scatter(where: Place, x: Node, axis: int, op: str) -> Node:
+def reduce_scatter(where: CallPlace, x: Node, axis: int, op: str) -> Node:
     """Return this process' part, along `axis`, of the combination."""
     if (links := _links(where, f"reduce_scatter {op} along {axis}", x.shape, x.dtype, op)) is not None:
         return exchanges.reduce_scatter(where, links, x, axis, op)
     size = where.group.size
     shape = (*x.shape[:axis], x.shape[axis] // size, *x.shape[axis + 1 :])
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         graph = place.runtime.graph
         found = all_gather(place, slope, axis)
         if op == "mean":
@@ -103,40 +103,40 @@ def reduce_scatter(where: Place, x: Node, axis: int, op: str) -> Node:
     return _call(where, "reduce_scatter", _reduce_scatter_array, [x], outputs, axis, op, gradient=slope)[0]
 
 
-def broadcast(where: Place, x: Node, root: int) -> Node:
+def broadcast(where: CallPlace, x: Node, root: int) -> Node:
     """Return the node of process `root`."""
     if (links := _links(where, f"broadcast from {root}", x.shape, x.dtype)) is not None:
         return exchanges.broadcast(where, links, x, root)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return reduce_to_root(place, slope, root)
 
     return _call(where, "broadcast", _broadcast_array, [x], (_like(x),), root, gradient=gradient)[0]
 
 
-def reduce_to_root(where: Place, x: Node, root: int) -> Node:
+def reduce_to_root(where: CallPlace, x: Node, root: int) -> Node:
     """Return the sum over all processes at `root`, and zeros elsewhere."""
     if (links := _links(where, f"reduce to {root}", x.shape, x.dtype, "sum")) is not None:
         return exchanges.reduce_to_root(where, links, x, root)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return broadcast(place, slope, root)
 
     return _call(where, "reduce", _reduce_array, [x], (_like(x),), root, gradient=gradient)[0]
 
 
-def all_to_all(where: Place, x: Node, axis: int) -> Node:
+def all_to_all(where: CallPlace, x: Node, axis: int) -> Node:
     """Return what each process has for this one, joined along `axis`."""
     if (links := _links(where, f"all_to_all along {axis}", x.shape, x.dtype)) is not None:
         return exchanges.all_to_all(where, links, x, axis)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return all_to_all(place, slope, axis)
 
     return _call(where, "all_to_all", _all_to_all_array, [x], (_like(x),), axis, gradient=gradient)[0]
 
 
-def send(where: Place, x: Node, to: int) -> None:
+def send(where: CallPlace, x: Node, to: int) -> None:
     """Give a node to another process."""
     if (links := _links(where, "", x.shape, x.dtype)) is not None:
         exchanges.send(where, links, x, to)
@@ -144,19 +144,19 @@ def send(where: Place, x: Node, to: int) -> None:
     _call(where, "send", _send_array, [x], (), to)
 
 
-def receive(where: Place, shape: Shape, dtype: DType, source: int) -> Node:
+def receive(where: CallPlace, shape: Shape, dtype: DType, source: int) -> Node:
     """Return what another process sends."""
     if (links := _links(where, "", shape, dtype)) is not None:
         return exchanges.receive(where, links, shape, dtype, source)
     return _call(where, "recv", _receive_array, [], ((shape, dtype),), source, shape, dtype)[0]
 
 
-def barrier(where: Place) -> None:
+def barrier(where: CallPlace) -> None:
     """Wait for all processes."""
     _call(where, "barrier", _meet, [], ())
 
 
-def _links(where: Place, call: str, shape: Shape, dtype: DType, op: str = "") -> Collectives | None:
+def _links(where: CallPlace, call: str, shape: Shape, dtype: DType, op: str = "") -> Collectives | None:
     """Return what exchanges tensors from device to device; None if the host does.
 
     It is the same in all processes: what is asked about a tensor is agreed on, and about devices they tell each other.
@@ -174,7 +174,7 @@ def _links(where: Place, call: str, shape: Shape, dtype: DType, op: str = "") ->
 
 
 def _call(
-    where: Place,
+    where: CallPlace,
     name: str,
     function: Callable[..., Sequence[Array]],
     sources: Sequence[Node],

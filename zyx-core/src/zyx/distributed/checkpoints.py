@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.distributed.contents import Entry, Index, contents, index_from, owners
+from zyx.distributed.contents import CheckpointEntry, CheckpointIndex, contents, index_from, owners
 from zyx.distributed.group import Group, init
 from zyx.distributed.operations import all_gather
 from zyx.errors import FormatError, StateError, TransferError, UnsupportedError, ZyxError
@@ -129,7 +129,7 @@ def load_sharded(folder: str | os.PathLike[str], state: Mapping[str, Any], group
     headers: dict[str, Header] = {}
     failure: ZyxError | None = None
     try:
-        index = Index.read(Path(folder, INDEX))
+        index = CheckpointIndex.read(Path(folder, INDEX))
         missing = [piece.name for piece in pieces if piece.name not in index.tensors]
         if missing:
             raise StateError(f"{folder} has no {', '.join(missing)}; it has {', '.join(index.tensors)}")
@@ -146,7 +146,7 @@ def load_sharded(folder: str | os.PathLike[str], state: Mapping[str, Any], group
             thing.load_state_dict({name.removeprefix(f"{key}."): found[name] for name in own})
 
 
-def _read(folder: Path, piece: Piece, entry: Entry, headers: dict[str, Header]) -> npt.NDArray[Any]:
+def _read(folder: Path, piece: Piece, entry: CheckpointEntry, headers: dict[str, Header]) -> npt.NDArray[Any]:
     """Return the values of a piece, out of the boxes that were saved; `headers` of files are read once.
 
     Raises:
@@ -201,7 +201,7 @@ def _stored(path: Path, header: Header, name: str) -> npt.NDArray[Any]:
 def _number_before(folder: str | os.PathLike[str]) -> int:
     """Return the number of the save that is in a folder; 0 if there is none that can be read."""
     with contextlib.suppress(ZyxError):
-        return Index.read(Path(folder, INDEX)).save
+        return CheckpointIndex.read(Path(folder, INDEX)).save
     return 0
 
 

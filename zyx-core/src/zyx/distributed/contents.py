@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from zyx.distributed.layouts import Layout, layout_of
+from zyx.distributed.layouts import ShardLayout, layout_of
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, StateError, TransferError
 from zyx.nn.module import Module
@@ -63,7 +63,7 @@ def contents(state: Mapping[str, Any], what: str) -> list[Piece]:
     pieces: list[Piece] = []
     for key, thing in state.items():
         if isinstance(thing, Generator):
-            layout = Layout.whole(thing.state.shape)
+            layout = ShardLayout.whole(thing.state.shape)
             value = str(thing.state.tolist())
             pieces.append(Piece(key, key, thing.state, layout.shape, (layout.starts, layout.sizes), value))
             continue
@@ -75,7 +75,7 @@ def contents(state: Mapping[str, Any], what: str) -> list[Piece]:
     return pieces
 
 
-def _named(thing: object, key: str, what: str) -> Iterator[tuple[str, Tensor, Layout]]:
+def _named(thing: object, key: str, what: str) -> Iterator[tuple[str, Tensor, ShardLayout]]:
     if isinstance(thing, Tensor):
         yield key, thing, layout_of(thing)
     elif isinstance(thing, Module):
@@ -84,7 +84,7 @@ def _named(thing: object, key: str, what: str) -> Iterator[tuple[str, Tensor, La
     elif isinstance(thing, Optimizer):
         layouts = _layouts_of_state(thing)
         for name, tensor in thing.state_dict().items():
-            yield f"{key}.{name}", tensor, layouts.get(name, Layout.whole(tensor.shape))
+            yield f"{key}.{name}", tensor, layouts.get(name, ShardLayout.whole(tensor.shape))
     elif isinstance(thing, OptimizerGroup):
         for number, optimizer in enumerate(thing.optimizers):
             yield from _named(optimizer, f"{key}.{number}", what)
@@ -94,9 +94,9 @@ def _named(thing: object, key: str, what: str) -> Iterator[tuple[str, Tensor, La
         )
 
 
-def _layouts_of_state(optimizer: Optimizer) -> dict[str, Layout]:
+def _layouts_of_state(optimizer: Optimizer) -> dict[str, ShardLayout]:
     """Return the layouts of what an optimiser keeps for parameters of which this process has a part."""
-    found: dict[str, Layout] = {}
+    found: dict[str, ShardLayout] = {}
     for kind, tensors in optimizer.state.items():
         for name, parameter, kept in zip(optimizer.names, optimizer.params, tensors, strict=True):
             layout = layout_of(parameter)
@@ -172,7 +172,7 @@ def index_from(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoredPart:
     """A box of a tensor, and the file that has it under the name of the tensor."""
 
     file: str
@@ -181,12 +181,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CheckpointEntry:
     """A tensor of a checkpoint."""
 
     dtype: DType
     shape: Shape
-    parts: tuple[Part, ...]
+    parts: tuple[StoredPart, ...]
 
     @staticmethod
     def check(folder: Path, name: str, is_right: bool) -> None:
@@ -196,7 +196,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class CheckpointIndex:
     """An index.
 
     Attributes:
@@ -205,10 +205,10 @@ class Index:
     """
 
     save: int
-    tensors: dict[str, Entry]
+    tensors: dict[str, CheckpointEntry]
 
     @classmethod
-    def read(cls, path: Path) -> Index:
+    def read(cls, path: Path) -> CheckpointIndex:
         """Return what a file says.
 
         Raises:
@@ -230,10 +230,10 @@ class Index:
             raise FormatError(f"{path} is no index of a checkpoint: {str(error)[:200]}") from error
 
 
-def _entry(given: Mapping[str, Any]) -> Entry:
-    """Return an entry; whatever is wrong with it is one of the errors that `Index.read` knows."""
+def _entry(given: Mapping[str, Any]) -> CheckpointEntry:
+    """Return an entry; whatever is wrong with it is one of the errors that `CheckpointIndex.read` knows."""
     parts = tuple(
-        Part(_plain(part["file"]), _counts(part["starts"]), _counts(part["sizes"])) for part in given["parts"]
+        StoredPart(_plain(part["file"]), _counts(part["starts"]), _counts(part["sizes"])) for part in given["parts"]
     )
     shape = _counts(given["shape"])
     for part in parts:
@@ -242,7 +242,7 @@ def _entry(given: Mapping[str, Any]) -> Entry:
         )
         if not fits:
             raise ValueError(f"{part} is no part of {shape}")
-    return Entry(as_dtype(given["dtype"]), shape, parts)
+    return CheckpointEntry(as_dtype(given["dtype"]), shape, parts)
 
 
 def _plain(name: object) -> str:

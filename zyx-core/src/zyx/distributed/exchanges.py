@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, Program
     from zyx.backend.collectives import Collectives
-    from zyx.distributed.calls import Gradient, Place
+    from zyx.distributed.calls import CallPlace, Gradient
     from zyx.distributed.engine import Engine
     from zyx.distributed.group import Group
     from zyx.dtype import DType
@@ -47,7 +47,7 @@ _ORDERED: Final = (ReduceOp.MAX, ReduceOp.MIN)
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ExchangeLaunch:
     """An exchange as a plan launches it; see `zyx.graph.host_call.OnDevice`.
 
     Attributes:
@@ -108,14 +108,14 @@ class Launch:
 # ---- operations; see `zyx.distributed.calls`
 
 
-def all_reduce(where: Place, links: Collectives, x: Node, op: str) -> Node:
+def all_reduce(where: CallPlace, links: Collectives, x: Node, op: str) -> Node:
     """Return the combination of all processes, of sums and means with a gradient."""
     from zyx.distributed import calls
 
     kind = calls.OPS[op]
     given = _wide(where.runtime.graph, x, kind)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return calls.all_reduce(place, slope, "sum")
 
     exchange = _exchange(ExchangeKind.ALL_REDUCE, given.dtype, given.shape, kind)
@@ -126,7 +126,7 @@ def all_reduce(where: Place, links: Collectives, x: Node, op: str) -> Node:
     return _without_gradient(where.runtime.graph, made, x, kind, "all_reduce")
 
 
-def reduce_scatter(where: Place, links: Collectives, x: Node, axis: int, op: str) -> Node:
+def reduce_scatter(where: CallPlace, links: Collectives, x: Node, axis: int, op: str) -> Node:
     """Return this process' part, along `axis`, of the combination."""
     from zyx.distributed import calls
 
@@ -134,7 +134,7 @@ def reduce_scatter(where: Place, links: Collectives, x: Node, axis: int, op: str
     given = _stacked(graph, _wide(graph, x, kind), axis, size)
     part = given.shape[1:]
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return calls.all_gather(place, graph.reshape(slope, (1, *part)), 0)
 
     exchange = _exchange(ExchangeKind.REDUCE_SCATTER, given.dtype, part, kind)
@@ -145,14 +145,14 @@ def reduce_scatter(where: Place, links: Collectives, x: Node, axis: int, op: str
     return _without_gradient(graph, made, x, kind, "reduce_scatter")
 
 
-def reduce_to_root(where: Place, links: Collectives, x: Node, root: int) -> Node:
+def reduce_to_root(where: CallPlace, links: Collectives, x: Node, root: int) -> Node:
     """Return the sum over all processes at `root`, and zeros elsewhere."""
     from zyx.distributed import calls
 
     graph = where.runtime.graph
     given = _wide(graph, x, ReduceOp.SUM)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return calls.broadcast(place, slope, root)
 
     exchange = _exchange(ExchangeKind.REDUCE, given.dtype, given.shape, ReduceOp.SUM, root)
@@ -163,13 +163,13 @@ def reduce_to_root(where: Place, links: Collectives, x: Node, root: int) -> Node
     return _narrow(graph, found, ReduceOp.SUM, x.dtype, 0)
 
 
-def all_gather(where: Place, links: Collectives, x: Node, axis: int) -> Node:
+def all_gather(where: CallPlace, links: Collectives, x: Node, axis: int) -> Node:
     """Return the nodes of all processes, joined along `axis`."""
     from zyx.distributed import calls
 
     graph, size = where.runtime.graph, where.group.size
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return graph.reshape(calls.reduce_scatter(place, slope, 0, "sum"), x.shape)
 
     exchange = _exchange(ExchangeKind.ALL_GATHER, x.dtype, x.shape)
@@ -178,11 +178,11 @@ def all_gather(where: Place, links: Collectives, x: Node, axis: int) -> Node:
     return _joined(graph, found, axis)
 
 
-def broadcast(where: Place, links: Collectives, x: Node, root: int) -> Node:
+def broadcast(where: CallPlace, links: Collectives, x: Node, root: int) -> Node:
     """Return the node of process `root`."""
     from zyx.distributed import calls
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return calls.reduce_to_root(place, slope, root)
 
     exchange = _exchange(ExchangeKind.BROADCAST, x.dtype, x.shape, peer=root)
@@ -190,14 +190,14 @@ def broadcast(where: Place, links: Collectives, x: Node, root: int) -> Node:
     return found
 
 
-def all_to_all(where: Place, links: Collectives, x: Node, axis: int) -> Node:
+def all_to_all(where: CallPlace, links: Collectives, x: Node, axis: int) -> Node:
     """Return what each process has for this one, joined along `axis`."""
     from zyx.distributed import calls
 
     graph = where.runtime.graph
     given = _stacked(graph, x, axis, where.group.size)
 
-    def gradient(place: Place, slope: Node) -> Node:
+    def gradient(place: CallPlace, slope: Node) -> Node:
         return calls.all_to_all(place, slope, 0)
 
     exchange = _exchange(ExchangeKind.ALL_TO_ALL, x.dtype, given.shape[1:])
@@ -206,20 +206,20 @@ def all_to_all(where: Place, links: Collectives, x: Node, axis: int) -> Node:
     return _joined(graph, found, axis)
 
 
-def send(where: Place, links: Collectives, x: Node, to: int) -> None:
+def send(where: CallPlace, links: Collectives, x: Node, to: int) -> None:
     """Give a node to another process."""
     exchange = _exchange(ExchangeKind.SEND, x.dtype, x.shape, peer=to)
     _exchanged(where, links, exchange, f"send to rank {to}", [x], ())
 
 
-def receive(where: Place, links: Collectives, shape: Shape, dtype: DType, source: int) -> Node:
+def receive(where: CallPlace, links: Collectives, shape: Shape, dtype: DType, source: int) -> Node:
     """Return what another process sends."""
     exchange = _exchange(ExchangeKind.RECEIVE, dtype, shape, peer=source)
     return _exchanged(where, links, exchange, f"receive from rank {source}", [], ((shape, dtype),))[0]
 
 
 def _exchanged(
-    where: Place,
+    where: CallPlace,
     links: Collectives,
     exchange: Exchange,
     call: str,
@@ -233,7 +233,7 @@ def _exchanged(
         assert gradient is not None and graph is where.runtime.graph
         return [gradient(where, upstream), None]
 
-    launch = Launch(links, where.group, exchange, call)
+    launch = ExchangeLaunch(links, where.group, exchange, call)
     made = HostCall(
         exchange.kind.value,
         links.name,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.distributed.conjugates import gathered, spread
-from zyx.distributed.layouts import Split, divide, layout_of
+from zyx.distributed.layouts import ShardSplit, divide, layout_of
 from zyx.distributed.sharding import padded
 from zyx.errors import DTypeError, StateError
 from zyx.functions.joining import concat
@@ -109,7 +109,7 @@ class _Gatherer:
         splits: How the parameter of each name was divided; None for those that are whole.
     """
 
-    def __init__(self, group: Group, splits: dict[str, Split | None]) -> None:
+    def __init__(self, group: Group, splits: dict[str, ShardSplit | None]) -> None:
         self._group, self.splits = group, splits
         self._replaced: list[list[tuple[Any, Any, Tensor]]] = []
 
@@ -128,7 +128,7 @@ class _Gatherer:
                 holder[key] = tensor
 
 
-def _wholes(parts: Sequence[tuple[Tensor, Split | None]], group: Group) -> list[Tensor]:
+def _wholes(parts: Sequence[tuple[Tensor, ShardSplit | None]], group: Group) -> list[Tensor]:
     """Return the whole tensors, in order; one message for each dtype and device."""
     found: dict[int, Tensor] = {}
     kinds: dict[tuple[str, str], list[int]] = {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class ShardSplit:
     """One division of a tensor, or of a part of one.
 
     Attributes:
@@ -36,7 +36,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ShardLayout:
     """Where a part lies in the whole: a box.
 
     Attributes:
@@ -49,25 +49,25 @@ class Layout:
     shape: Shape
     starts: Shape
     sizes: Shape
-    splits: tuple[Split, ...] = ()
+    splits: tuple[ShardSplit, ...] = ()
 
     @classmethod
-    def whole(cls, shape: Shape) -> Layout:
+    def whole(cls, shape: Shape) -> ShardLayout:
         """Return that of a tensor which is not divided."""
         return cls(shape, (0,) * len(shape), shape)
 
     @property
-    def gathered(self) -> Split | None:
+    def gathered(self) -> ShardSplit | None:
         """The division that layers undo before they compute, if there is one; it is the last."""
         return self.splits[-1] if self.splits and self.splits[-1].is_gathered else None
 
-    def divided(self, axis: int, group: Group, *, is_gathered: bool = False) -> Layout:
+    def divided(self, axis: int, group: Group, *, is_gathered: bool = False) -> ShardLayout:
         """Return that of this process' part of the part."""
         start, stop = bounds(self.sizes[axis], group)
         starts, sizes = list(self.starts), list(self.sizes)
         starts[axis], sizes[axis] = starts[axis] + start, stop - start
-        split = Split(axis, group, self.sizes[axis], is_gathered)
-        return Layout(self.shape, tuple(starts), tuple(sizes), (*self.splits, split))
+        split = ShardSplit(axis, group, self.sizes[axis], is_gathered)
+        return ShardLayout(self.shape, tuple(starts), tuple(sizes), (*self.splits, split))
 
     def part_of(self, whole: Tensor) -> Tensor:
         """Return the part of a tensor of which this process has the whole."""
@@ -82,10 +82,10 @@ class Layout:
         return part
 
 
-def layout_of(tensor: Tensor) -> Layout:
+def layout_of(tensor: Tensor) -> ShardLayout:
     """Return the layout of a parameter; of one that was not divided, and of other tensors, the whole."""
-    layout: Layout | None = getattr(tensor, "layout", None)
-    return Layout.whole(tensor.shape) if layout is None else layout
+    layout: ShardLayout | None = getattr(tensor, "layout", None)
+    return ShardLayout.whole(tensor.shape) if layout is None else layout
 
 
 def divide(parameter: Parameter, axis: int, group: Group, *, is_gathered: bool = False) -> None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.distributed import calls
-from zyx.distributed.calls import OPS, Place
+from zyx.distributed.calls import OPS, CallPlace
 from zyx.distributed.group import Group, init
 from zyx.errors import DTypeError, InvalidArgumentError, ShapeError
 from zyx.functions.operands import require, wrap
@@ -247,7 +247,7 @@ def recv(
         kind = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
         runtime = current()
         device = runtime.default_device
-    return Tensor.of(calls.receive(Place(runtime, chosen, device), shape, kind, rank), runtime)
+    return Tensor.of(calls.receive(CallPlace(runtime, chosen, device), shape, kind, rank), runtime)
 
 
 def barrier(group: Group | None = None) -> None:
@@ -264,7 +264,7 @@ def barrier(group: Group | None = None) -> None:
     chosen = _group(group)
     if chosen.engine is not None:
         runtime = current()
-        calls.barrier(Place(runtime, chosen, runtime.default_device))
+        calls.barrier(CallPlace(runtime, chosen, runtime.default_device))
 
 
 # ---- checks
@@ -274,10 +274,10 @@ def _group(group: Group | None) -> Group:
     return init() if group is None else group
 
 
-def _where(x: Tensor, group: Group | None) -> Place | None:
+def _where(x: Tensor, group: Group | None) -> CallPlace | None:
     """Return where an operation on `x` belongs; None if there is nothing to do, in a group of one."""
     chosen = _group(group)
-    return None if chosen.engine is None else Place(x.runtime, chosen, x.node.device)
+    return None if chosen.engine is None else CallPlace(x.runtime, chosen, x.node.device)
 
 
 def _check_op(what: str, op: str, dtype: DType) -> None:

@@ -9,10 +9,10 @@
     model        the seconds
 
 The rates are those of the device's record, or of its calibration (`zyx.backend.rates`). What one instruction costs
-beside another is in `zyx.estimate.model.Weights`, fitted by ``benchmarks/fit_schedules.py`` to nests drawn at
+beside another is in `zyx.estimate.model.CostWeights`, fitted by ``benchmarks/fit_schedules.py`` to nests drawn at
 random.
 """
 
-from zyx.estimate.model import Estimate, Weights, estimate, estimate_below
+from zyx.estimate.model import CostWeights, Estimate, estimate, estimate_below
 
-__all__ = ["Estimate", "Weights", "estimate", "estimate_below"]
+__all__ = ["CostWeights", "Estimate", "estimate", "estimate_below"]

@@ -30,7 +30,7 @@ _NBYTES: Final = operator.attrgetter("nbytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PositionPart:
     """A part of a position.
 
     Attributes:
@@ -47,7 +47,7 @@ class Step:
     extent: int
     is_random: bool = False
     moves: tuple[float, ...] = ()
-    read_at: tuple[Step, ...] = ()
+    read_at: tuple[PositionPart, ...] = ()
 
     def values(self, counts: Mapping[Range, int]) -> float:
         """Return how many values the part takes while its ranges have so many points; 1 of those not named.
@@ -84,7 +84,7 @@ class Pattern:
     array: object
     nbytes: int
     itemsize: int
-    steps: tuple[Step, ...]
+    steps: tuple[PositionPart, ...]
     offsets: tuple[int, ...] = (0,)
     share: float = 1.0
 
@@ -162,13 +162,13 @@ def pattern_of(
 
 
 def _steps_of(
-    index: Expr, ranges: Sequence[Range], elements: int, itemsize: int, of_reads: dict[Expr, tuple[Step, ...]]
-) -> tuple[Step, ...]:
+    index: Expr, ranges: Sequence[Range], elements: int, itemsize: int, of_reads: dict[Expr, tuple[PositionPart, ...]]
+) -> tuple[PositionPart, ...]:
     """Return the parts of a position in an array of so many elements, that with the smallest step first.
 
     `of_reads` keeps those of positions that are read from memory, of which many may be read by way of the same ones.
     """
-    steps: list[Step] = []
+    steps: list[PositionPart] = []
     terms: Sequence[tuple[Expr, int]] = index.terms if isinstance(index, e.Affine) else ((index, 1),)
     for term, factor in terms if not isinstance(index, e.Literal) else ():
         mine = tuple([range_ for range_ in ranges if term.free & range_.bit])
@@ -179,14 +179,14 @@ def _steps_of(
         for read in sources:
             if isinstance(read, e.Read) and read not in of_reads:
                 of_reads[read] = _steps_of(read.index, ranges, read.param.length, 1, of_reads)
-        of_each = [of_reads.get(source, (Step(1, mine, extent),)) for source in sources]
+        of_each = [of_reads.get(source, (PositionPart(1, mine, extent),)) for source in sources]
         read_at = max(of_each, key=lambda found: math.prod(step.extent for step in found), default=())
-        steps.append(Step(abs(factor) * itemsize, mine, extent, bool(sources), moves, read_at))
+        steps.append(PositionPart(abs(factor) * itemsize, mine, extent, bool(sources), moves, read_at))
     return tuple(sorted(steps, key=_NBYTES))
 
 
 def _moves(term: Expr, ranges: Sequence[Range]) -> tuple[float, ...]:
-    """Return `Step.moves` of a quotient of a sum of ranges, or of what is left of one; else nothing."""
+    """Return `PositionPart.moves` of a quotient of a sum of ranges, or of what is left of one; else nothing."""
     divisor = 1
     while isinstance(term, e.Quotient | e.Remainder):
         divisor *= term.divisor if isinstance(term, e.Quotient) else 1
@@ -210,7 +210,7 @@ def share_of(mask: Expr) -> float:
 
 def merged(patterns: Sequence[Pattern]) -> list[Pattern]:
     """Return the patterns, those that differ by a constant as one."""
-    found: dict[tuple[object, tuple[Step, ...]], list[Pattern]] = {}
+    found: dict[tuple[object, tuple[PositionPart, ...]], list[Pattern]] = {}
     for pattern in patterns:
         found.setdefault((pattern.array, pattern.steps), []).append(pattern)
     result = []

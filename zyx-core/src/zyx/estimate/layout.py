@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zyx.estimate.footprint import Pattern
-    from zyx.lowering.tree import Loop
+    from zyx.lowering.tree import RangeLoop
     from zyx.nest.data import Nest, Statement
     from zyx.nest.expr import Expr, Range, Value
 
@@ -44,7 +44,7 @@ class Access:
     is_streaming: bool = False
 
 
-class Layout:
+class ScheduledNest:
     """A scheduled nest, as an estimate sees it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Layout:
         self.storage = place_values(nest, self.tree)
         self.axes, self.groups = tuple(thread_axes(nest)), nest.grid
         self.expressions: dict[Statement, list[Expr]] = {}
-        known: dict[tuple[Loop, ...], set[Expr]] = {}  # what stands in one place is computed once, for several
+        known: dict[tuple[RangeLoop, ...], set[Expr]] = {}  # what stands in one place is computed once, for several
         for statement, path in self.tree.paths.items():
             there = known.setdefault(path, set())
             self.expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
@@ -87,7 +87,7 @@ class Layout:
         return {statement: _accesses(self, statement) for statement in self.nest.statements}
 
 
-def _accesses(layout: Layout, statement: Statement) -> list[Access]:
+def _accesses(layout: ScheduledNest, statement: Statement) -> list[Access]:
     ranges = statement.order
     reads: list[Pattern] = []
     for expr in layout.expressions[statement]:
@@ -116,14 +116,14 @@ def _accesses(layout: Layout, statement: Statement) -> list[Access]:
 
 
 def _of_array(
-    layout: Layout, value: Value, place: InArray, named: Mapping[Range, Expr], ranges: tuple[Range, ...]
+    layout: ScheduledNest, value: Value, place: InArray, named: Mapping[Range, Expr], ranges: tuple[Range, ...]
 ) -> Pattern:
     itemsize = value.dtype.itemsize
     index = position_in(layout, place, named)
     return pattern_of(value, place.length * itemsize, itemsize, index, ranges)
 
 
-def position_in(layout: Layout, place: InArray, named: Mapping[Range, Expr]) -> Expr:
+def position_in(layout: ScheduledNest, place: InArray, named: Mapping[Range, Expr]) -> Expr:
     """Return the position in an array of the point that `named` has indices of; other ranges have their own value."""
     pool = layout.nest.pool
     indices = [named.get(range_, pool.ref(range_)) for range_ in place.dims]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import rates_of
-from zyx.estimate.layout import Layout
+from zyx.estimate.layout import ScheduledNest
 from zyx.estimate.streams import short_streams
 from zyx.estimate.traffic import Traffic
 from zyx.estimate.work import work_of
@@ -46,7 +46,7 @@ _TOO_FEW: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class CostWeights:
     """What instructions take, in simple operations on whole vectors, and how times add up.
 
     Attributes:
@@ -88,16 +88,16 @@ class Weights:
 
 
 #: Of devices with threads, whose vectors they are; only the latency was fitted, to 186 drawn nests on an H100.
-CARDS: Final = Weights(scalar=1.0, latency=4800.0)
+CARDS: Final = CostWeights(scalar=1.0, latency=4800.0)
 #: Of processors, fitted by ``benchmarks/fit_schedules.py``; the latency by picks among schedules of 62 other nests, the
 #: start of streams to rows of 512 to 2048 bytes, of which four at a time took 60 ns more for each, at 27 GB/s.
-PROCESSORS: Final = Weights(
+PROCESSORS: Final = CostWeights(
     vector=0.291, scalar=0.149, fused=0.291, division=1.12, transcendental=0.727, load=0.48, store=0.5, lane=0.518,
     address=1.6, mask=0.727, turn=0.241, latency=2.0, apart=1.86, cached=0.4, write=0.192, start=25.0,
 )  # fmt: skip
 
 
-def weights_of(info: DeviceInfo) -> Weights:
+def weights_of(info: DeviceInfo) -> CostWeights:
     """Return the weights for a device."""
     return PROCESSORS if info.max_group_threads == 1 else CARDS
 
@@ -183,7 +183,7 @@ class Facts:
     streams: float
 
 
-def estimate(nest: Nest, info: DeviceInfo, weights: Weights | None = None) -> Estimate:
+def estimate(nest: Nest, info: DeviceInfo, weights: CostWeights | None = None) -> Estimate:
     """Return how long a kernel of the nest takes on a device, and why.
 
     Args:
@@ -204,7 +204,7 @@ def estimate_below(nest: Nest, info: DeviceInfo, seconds: float) -> Estimate | N
         ScheduleError: As `estimate` does.
     """
     rates, weights = rates_of(info), weights_of(info)
-    layout = Layout(nest)
+    layout = ScheduledNest(nest)
     facts = _facts_of_work(layout, info)
     is_too_long = seconds < math.inf and timed(facts, rates, weights).seconds >= seconds
     return None if is_too_long else timed(_with_memory(facts, layout), rates, weights)
@@ -216,17 +216,17 @@ def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
     Raises:
         ScheduleError: There is none.
     """
-    layout = Layout(nest)
+    layout = ScheduledNest(nest)
     return _with_memory(_facts_of_work(layout, info), layout)
 
 
-def _facts_of_work(layout: Layout, info: DeviceInfo) -> Facts:
+def _facts_of_work(layout: ScheduledNest, info: DeviceInfo) -> Facts:
     """Count instructions, and nothing that is moved."""
     work = work_of(layout, info)
     return Facts(info, work, (), layout.group_count, layout.threads, _resident(layout, work, info), 0.0)
 
 
-def _with_memory(facts: Facts, layout: Layout) -> Facts:
+def _with_memory(facts: Facts, layout: ScheduledNest) -> Facts:
     """Count what is moved, too."""
     info = facts.info
     if weights_of(info) is CARDS:
@@ -235,7 +235,7 @@ def _with_memory(facts: Facts, layout: Layout) -> Facts:
     return replace(facts, levels=_levels(layout, info), streams=streams)
 
 
-def _levels(layout: Layout, info: DeviceInfo) -> tuple[Level, ...]:
+def _levels(layout: ScheduledNest, info: DeviceInfo) -> tuple[Level, ...]:
     """Return the levels of a processor, whose units have caches of their own but for the last one."""
     traffic = Traffic(layout, _LINE_BYTES, _WAYS)
     written, passing = traffic.stored(streaming=False), traffic.stored(streaming=True)
@@ -254,7 +254,7 @@ def _levels(layout: Layout, info: DeviceInfo) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def _levels_of_threads(layout: Layout, info: DeviceInfo, resident: int) -> tuple[Level, ...]:
+def _levels_of_threads(layout: ScheduledNest, info: DeviceInfo, resident: int) -> tuple[Level, ...]:
     """Return the levels of a device with threads: the sectors of all accesses, what the first cache lacks, memory."""
     traffic = Traffic(layout, _SECTOR_BYTES)
     written = traffic.stored(streaming=False) + traffic.stored(streaming=True)
@@ -280,7 +280,7 @@ def _levels_of_threads(layout: Layout, info: DeviceInfo, resident: int) -> tuple
     return tuple(levels)
 
 
-def _resident(layout: Layout, work: Work, info: DeviceInfo) -> int:
+def _resident(layout: ScheduledNest, work: Work, info: DeviceInfo) -> int:
     """Return how many groups a unit has at a time: by threads, registers and local memory; of a processor one."""
     if weights_of(info) is PROCESSORS:
         return 1
@@ -294,7 +294,7 @@ def _resident(layout: Layout, work: Work, info: DeviceInfo) -> int:
     return max(1, min(found))
 
 
-def timed(facts: Facts, rates: Rates, weights: Weights) -> Estimate:
+def timed(facts: Facts, rates: Rates, weights: CostWeights) -> Estimate:
     """Return the estimate of what was counted."""
     info, work = facts.info, facts.work
     active = facts.groups / math.ceil(facts.groups / info.units)  # the last of them have few groups, or none
@@ -326,7 +326,7 @@ def timed(facts: Facts, rates: Rates, weights: Weights) -> Estimate:
     )
 
 
-def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[str, float]:
+def _times(facts: Facts, rates: Rates, weights: CostWeights, active: float) -> dict[str, float]:
     """Return the seconds of each part while so many units are at work."""
     info, work = facts.info, facts.work
     has_threads = info.max_group_threads > 1
@@ -365,7 +365,7 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
     return times
 
 
-def _together(times: dict[str, float], weights: Weights) -> float:
+def _together(times: dict[str, float], weights: CostWeights) -> float:
     """Return the seconds of all: a launch, and what a stream begins with, are waited for, others hide each other."""
     waited_for = {name: seconds for name, seconds in times.items() if name in ("launch", "short streams")}
     own = [seconds for name, seconds in times.items() if name not in waited_for]

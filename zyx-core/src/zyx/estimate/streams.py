@@ -16,7 +16,7 @@ from zyx.nest.data import Compute
 
 if TYPE_CHECKING:
     from zyx.estimate.footprint import Pattern
-    from zyx.estimate.layout import Layout
+    from zyx.estimate.layout import ScheduledNest
     from zyx.nest.data import Statement
 
 #: Lines that are asked for at once, and bytes of half a page: streams of so few lines wait for none, long ones once.
@@ -24,7 +24,7 @@ _AT_ONCE: Final = 4
 _LONG_BYTES: Final = 2048
 
 
-def short_streams(layout: Layout, line_bytes: int, near_bytes: float) -> float:
+def short_streams(layout: ScheduledNest, line_bytes: int, near_bytes: float) -> float:
     """Return how many short streams of sums begin, in arrays that do not fit the nearest cache."""
     total = 0.0
     for statement, accesses in layout.accesses.items():
@@ -40,7 +40,7 @@ def short_streams(layout: Layout, line_bytes: int, near_bytes: float) -> float:
     return total
 
 
-def _begun(layout: Layout, statement: Statement, pattern: Pattern, line_bytes: int) -> float:
+def _begun(layout: ScheduledNest, statement: Statement, pattern: Pattern, line_bytes: int) -> float:
     """Return how many short streams an access begins that would be one stream; none where positions are no sums."""
     if any(step.is_random or len(step.ranges) > 1 for step in pattern.steps):
         return 0.0

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.arithmetic.powers import previous_power
 from zyx.estimate.footprint import lines_of_runs, lines_taken
-from zyx.lowering.tree import Loop, statements_in
+from zyx.lowering.tree import RangeLoop, statements_in
 from zyx.nest.data import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.estimate.footprint import Pattern
-    from zyx.estimate.layout import Access, Layout
+    from zyx.estimate.layout import Access, ScheduledNest
     from zyx.lowering.tree import Item
     from zyx.nest.data import Statement
     from zyx.nest.expr import Range
@@ -41,7 +41,7 @@ class Traffic:
         ways: Places that a cache has for each line, as a power of two; 0 if any place is for any line.
     """
 
-    def __init__(self, layout: Layout, line_bytes: int, ways: int = 0) -> None:
+    def __init__(self, layout: ScheduledNest, line_bytes: int, ways: int = 0) -> None:
         self._layout = layout
         self._line_bytes = line_bytes
         self._ways = ways
@@ -125,14 +125,14 @@ class Traffic:
             if not part:
                 return self._layout.tree.body, 1
             return (part[1:],), part[0].size
-        if isinstance(part, Loop):
+        if isinstance(part, RangeLoop):
             return part.body, part.range.size
         return (), 1
 
     def _statements(self, part: _Part) -> Sequence[Statement]:
         if isinstance(part, tuple):
             return self._layout.nest.statements
-        return tuple(statements_in(part)) if isinstance(part, Loop) else (part,)
+        return tuple(statements_in(part)) if isinstance(part, RangeLoop) else (part,)
 
     def _lines_touched(self, part: _Part, way: int = 0) -> float:
         """Return how many different lines `part` touches; what several statements touch alike counts once.
@@ -213,7 +213,7 @@ class Traffic:
             if isinstance(part, tuple):
                 ranges = (*part, *ranges)
             else:
-                ranges = ranges[ranges.index(part.range) :] if isinstance(part, Loop) else ()
+                ranges = ranges[ranges.index(part.range) :] if isinstance(part, RangeLoop) else ()
             for range_ in ranges:
                 found[range_] = range_.size
             self._inside[statement, part] = found

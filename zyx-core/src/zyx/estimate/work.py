@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
-    from zyx.estimate.layout import Layout
+    from zyx.estimate.layout import ScheduledNest
     from zyx.nest.data import Statement
     from zyx.nest.expr import Expr, Range
 
@@ -67,7 +67,7 @@ class Work:
     barriers: float
 
 
-def work_of(layout: Layout, info: DeviceInfo) -> Work:
+def work_of(layout: ScheduledNest, info: DeviceInfo) -> Work:
     """Count the instructions of a nest."""
     counting = _Counting(layout, info)
     for statement in layout.nest.statements:
@@ -77,7 +77,7 @@ def work_of(layout: Layout, info: DeviceInfo) -> Work:
 
 
 class _Counting:
-    def __init__(self, layout: Layout, info: DeviceInfo) -> None:
+    def __init__(self, layout: ScheduledNest, info: DeviceInfo) -> None:
         self.total: defaultdict[str, float] = defaultdict(float)
         self.chain = 0.0
         self.live = 0

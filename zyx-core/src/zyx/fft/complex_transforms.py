@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.fft.arguments import Norm, axis_of, floating, real, scale_of, size_of_axis, sizes_of_axes, swapped
-from zyx.fft.transform import Transformer
+from zyx.fft.transform import TransformBuilder
 from zyx.functions.operands import require, wrap
 from zyx.functions.term import Term
 
@@ -349,9 +349,9 @@ def _to_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: 
     return _transformer(x, whole).to_real(whole, place, size, scale=scale)
 
 
-def _transformer(x: Tensor, term: Term) -> Transformer:
+def _transformer(x: Tensor, term: Term) -> TransformBuilder:
     dtype = term.dtype
-    return Transformer(x.runtime, term.node.device, dtype.part if dtype.is_complex else dtype)
+    return TransformBuilder(x.runtime, term.node.device, dtype.part if dtype.is_complex else dtype)
 
 
 def _fitted(term: Term, axis: int, size: int) -> Term:

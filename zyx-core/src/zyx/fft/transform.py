@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformer:
+class TransformBuilder:
     """Makes the nodes of transforms with parts of one dtype, float32 or float64, on one device."""
 
     runtime: Runtime

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Changes a call, given one of its keywords, which it has taken out.
-Rule: TypeAlias = "Callable[[Call, str, Any], None]"
+Rule: TypeAlias = "Callable[[TranslatedCall, str, Any], None]"
 
 
-class Call:
+class TranslatedCall:
     """A call that is being brought into our form.
 
     Attributes:
@@ -55,7 +55,7 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str
     Raises:
         ArgumentError: An argument that it does not have, in any form; or one that has two meanings.
     """
-    made = Call(function, args, keywords)
+    made = TranslatedCall(function, args, keywords)
     own = OF_FUNCTION.get(made.name, {})
     if len(made.args) > 1 and type(made.args[1]) is bool and "correction" in made.parameters():
         made.keywords["unbiased"] = made.args.pop(1)
@@ -91,7 +91,7 @@ def given(
     return args[:count], {name: value for name, value in keywords.items() if value is not own.get(name)} | habits
 
 
-def _spread(made: Call) -> None:
+def _spread(made: TranslatedCall) -> None:
     """Give arguments by position that we take by name alone their names."""
     code = made.function.__code__
     most = code.co_argcount
@@ -110,7 +110,7 @@ def _spread(made: Call) -> None:
         made.keywords[name] = value
 
 
-def _unknown(made: Call, name: str, own: dict[str, Rule]) -> NoReturn:
+def _unknown(made: TranslatedCall, name: str, own: dict[str, Rule]) -> NoReturn:
     known = [each for each in made.parameters() if not each.startswith("_") and each != "self"]
     near = difflib.get_close_matches(name, known, 1, 0.5) or difflib.get_close_matches(name, [*own, *KEYWORDS], 1)
     hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
@@ -120,7 +120,7 @@ def _unknown(made: Call, name: str, own: dict[str, Rule]) -> NoReturn:
 # ---- rules
 
 
-def _set(made: Call, name: str, own: str, value: Any) -> None:  # noqa: ANN401  # whatever users give
+def _set(made: TranslatedCall, name: str, own: str, value: Any) -> None:  # noqa: ANN401  # whatever users give
     places = made.parameters()
     if own in made.keywords or own in places[: min(len(made.args), made.function.__code__.co_argcount)]:
         made.refuse(f"{name} is {own}, which is given, too")
@@ -130,7 +130,7 @@ def _set(made: Call, name: str, own: str, value: Any) -> None:  # noqa: ANN401  
 def _renamed(*candidates: str) -> Rule:
     """Rule: the keyword is that one of `candidates` which the function has."""
 
-    def rule(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    def rule(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
         for own in candidates:
             if own in made.parameters():
                 _set(made, name, own, value)
@@ -143,7 +143,7 @@ def _renamed(*candidates: str) -> Rule:
 def _operand(place: int) -> Rule:
     """Rule: the keyword is the argument at `place`, which has no name that all know."""
 
-    def rule(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    def rule(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
         count = made.function.__code__.co_argcount
         if place >= count:
             _unknown(made, name, {})
@@ -158,7 +158,7 @@ def _operand(place: int) -> Rule:
 def _without(*values: Any) -> Rule:  # noqa: ANN401
     """Rule: the keyword may be one of `values`, which change nothing; any, if none are listed."""
 
-    def rule(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    def rule(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
         if values and not any(value is each for each in values):
             made.refuse(f"{name}={value!r} is not there; leave it out, or give {' or '.join(map(repr, values))}")
 
@@ -170,19 +170,19 @@ def _negated(own: str) -> Rule:
 
 
 def _two_meanings(text: str) -> Rule:
-    def rule(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    def rule(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
         made.refuse(f"{name}={value!r} means different things: {text}")
 
     return rule
 
 
-def _cast_first(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _cast_first(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``dtype``: the first argument is converted, and so is the result."""
     if value is not None and made.args:
         made.args[0] = made.args[0].astype(value)
 
 
-def _cast_last(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _cast_last(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``out_int32``: what dtype places have."""
     if value:
         made.after = lambda result: result.astype("int32")
@@ -191,7 +191,7 @@ def _cast_last(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
 def _extreme_of(name: str) -> Rule:
     """Rule of ``other``, which PyTorch's ``max`` and ``min`` take: the function of two operands, `name`."""
 
-    def rule(made: Call, keyword: str, value: Any) -> None:  # noqa: ANN401
+    def rule(made: TranslatedCall, keyword: str, value: Any) -> None:  # noqa: ANN401
         from zyx.functions import arithmetic
 
         made.function = getattr(arithmetic, name)
@@ -200,26 +200,26 @@ def _extreme_of(name: str) -> Rule:
     return rule
 
 
-def _side(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _side(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     made.keywords["side"] = "right" if value else "left"
 
 
-def _spacing(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _spacing(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``spacing``, which is one for all axes or several: the arguments behind the first."""
     made.args[1:] = [] if value is None else list(value) if isinstance(value, tuple | list) else [value]
 
 
-def _bias(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _bias(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``bias``: whether n divides, or n - 1."""
     _set(made, name, "correction", 0.0 if value else 1.0)
 
 
-def _correction(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _correction(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``unbiased``: whether n - 1 divides, or n."""
     _set(made, name, "correction", float(bool(value)))
 
 
-def _statistic(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _statistic(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``dim`` where PyTorch divides by n - 1 unless it is told otherwise."""
     if not {"correction", "ddof", "unbiased"} & made.keywords.keys():
         made.refuse(
@@ -241,7 +241,7 @@ _BOTH = {
 def _grown(name: str) -> Rule:
     """Rule of ``return_indices``: the function that gives places, too, if it is true."""
 
-    def rule(made: Call, keyword: str, value: Any) -> None:  # noqa: ANN401
+    def rule(made: TranslatedCall, keyword: str, value: Any) -> None:  # noqa: ANN401
         if value:
             from zyx.functions import pooling
             from zyx.integers import spread
@@ -255,14 +255,14 @@ def _grown(name: str) -> Rule:
     return rule
 
 
-def _triangle(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _triangle(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``UPLO``, the triangle that is read."""
     if value not in ("L", "U", "l", "u"):
         made.refuse(f'{name} is "L" or "U", not {value!r}')
     made.keywords["upper"] = value in "Uu"
 
 
-def _requires_grad(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+def _requires_grad(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``requires_grad`` of what makes tensors: the result keeps gradients."""
     if value:
         if "device" not in made.parameters():

@@ -27,7 +27,7 @@ from zyx.errors import DTypeError, IndexRangeError, MaskError, ShapeError
 from zyx.functions.ingest import host_array
 from zyx.functions.operands import Array, is_tensor
 from zyx.graph import node as n
-from zyx.graph.places import Box, VaryingNumber
+from zyx.graph.places import AxisRange, VaryingNumber
 from zyx.ops import BinaryOp
 from zyx.shape import VaryingSize, as_size
 
@@ -46,7 +46,7 @@ _BASIC: Final = (int, *_APART)
 """What is no array."""
 
 
-class Key(NamedTuple):
+class IndexKey(NamedTuple):
     """A key that was read.
 
     Attributes:
@@ -56,13 +56,13 @@ class Key(NamedTuple):
         place: The axis of the result where those of the lookup begin: 0, or in place of the indexed ones.
     """
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[AxisRange, ...]
     box_shape: Shape
     lookup: tuple[tuple[int, Tensor | Array], ...]
     place: int
 
 
-def read_key(key: object, like: Tensor) -> Key:
+def read_key(key: object, like: Tensor) -> IndexKey:
     """Return what `key` does to a tensor such as `like`.
 
     Masks that are tensors, and integer tensors used as slice bounds, are read.
@@ -75,7 +75,7 @@ def read_key(key: object, like: Tensor) -> Key:
     """
     shape, device = like.node.shape, like.node.device
     items = _without_ellipsis([_item(part) for part in (key if isinstance(key, tuple) else (key,))], shape)
-    boxes: list[Box] = []
+    boxes: list[AxisRange] = []
     box_shape: list[int] = []
     lookup: list[tuple[int, Tensor | Array]] = []
     advanced_at: list[int] = []  # positions in the key, to see whether these stand side by side
@@ -94,16 +94,16 @@ def read_key(key: object, like: Tensor) -> Key:
         elif isinstance(item, int):
             given: object = item  # what stands in for an int is one to `isinstance`
             if isinstance(given, VaryingNumber):
-                boxes.append(Box(given.place(axis, shape[axis], device), 1))
+                boxes.append(AxisRange(given.place(axis, shape[axis], device), 1))
             else:
-                boxes.append(Box(inside(item, axis, shape[axis]), 1))
+                boxes.append(AxisRange(inside(item, axis, shape[axis]), 1))
         elif isinstance(item, slice):
             boxes.append(_box(item, axis, shape[axis], like))
             box_shape.append(boxes[-1].size)
         elif is_tensor(item) or item.dtype != np.bool_:
             index = item if is_tensor(item) else located(item, axis, shape[axis])
             lookup.append((len(box_shape), index))
-            boxes.append(Box(0, shape[axis]))
+            boxes.append(AxisRange(0, shape[axis]))
             box_shape.append(shape[axis])
         else:
             covered = shape[axis : axis + item.ndim]
@@ -113,10 +113,10 @@ def read_key(key: object, like: Tensor) -> Key:
                 box_shape.append(1)
             for places, size in zip(np.nonzero(item), covered, strict=True) if item.ndim else ():
                 lookup.append((len(box_shape), places))
-                boxes.append(Box(0, size))
+                boxes.append(AxisRange(0, size))
                 box_shape.append(size)
     apart = bool(advanced_at) and advanced_at[-1] - advanced_at[0] + 1 != len(advanced_at)
-    return Key(tuple(boxes), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
+    return IndexKey(tuple(boxes), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
 
 
 def _item(part: object) -> Any:  # noqa: ANN401  # what follows tells the kinds apart
@@ -196,7 +196,7 @@ def located(index: Array, axis: int, size: int) -> Array:
     return np.where(places < 0, places + size, places)
 
 
-def _box(item: slice, axis: int, size: int, like: Tensor) -> Box:
+def _box(item: slice, axis: int, size: int, like: Tensor) -> AxisRange:
     if isinstance(size, VaryingSize) or isinstance(item.start, VaryingSize) or isinstance(item.stop, VaryingSize):
         found = _varying_box(item, size)
         if found is not None:
@@ -208,7 +208,7 @@ def _box(item: slice, axis: int, size: int, like: Tensor) -> Box:
         elif is_tensor(item.start) and like.runtime.tracing is not None:
             given = _box_of_tensors(item.start, item.stop, size)
         if given is not None:
-            return Box(*given)
+            return AxisRange(*given)
     try:
         positions = range(*item.indices(size))
     except ValueError as error:
@@ -216,8 +216,8 @@ def _box(item: slice, axis: int, size: int, like: Tensor) -> Box:
     except TypeError as error:
         raise DTypeError(f"bounds and step of a slice are integers or None: {item}") from error
     if len(positions) <= 1:
-        return Box(positions.start if positions else 0, len(positions))
-    return Box(positions.start, len(positions), positions.step)
+        return AxisRange(positions.start if positions else 0, len(positions))
+    return AxisRange(positions.start, len(positions), positions.step)
 
 
 def _box_of_tensors(start: Tensor, stop: object, size: int) -> tuple[Node, int] | None:
@@ -248,18 +248,18 @@ def _apart(node: Node) -> tuple[Node, int]:
                 return node, total
 
 
-def _varying_box(item: slice, size: int) -> Box | None:
+def _varying_box(item: slice, size: int) -> AxisRange | None:
     """Return the box of a slice among whose bounds are sizes that vary; None if its step is not 1, nor a plain -1."""
     bounds = [bound for bound in (item.start, item.stop) if bound is not None]
     if item.step == -1 and not bounds:
-        return Box(size - 1, size, -1)
+        return AxisRange(size - 1, size, -1)
     if item.step not in (None, 1) or not all([isinstance(bound, int) for bound in bounds]):
         return None
     first, end = (
         default if bound is None else min(max(bound + size if bound < 0 else bound, 0), size)
         for bound, default in ((item.start, 0), (item.stop, size))
     )
-    return Box(first, end - first) if first < end else Box(0, 0)
+    return AxisRange(first, end - first) if first < end else AxisRange(0, 0)
 
 
 def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
@@ -272,6 +272,6 @@ def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
         )
 
 
-def is_whole(boxes: Iterable[Box], shape: Shape) -> bool:
+def is_whole(boxes: Iterable[AxisRange], shape: Shape) -> bool:
     """Tell whether `boxes` keep everything as it is."""
     return all([box == (0, size, 1) for box, size in zip(boxes, shape, strict=True)])

@@ -16,12 +16,12 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, IterationError, ShapeError
-from zyx.functions.index_key import Key, inside, is_whole, read_key
+from zyx.functions.index_key import IndexKey, inside, is_whole, read_key
 from zyx.functions.ingest import node_from_data
 from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term, expand_to
 from zyx.graph import node as n
-from zyx.graph.places import Box, box_at, written_at
+from zyx.graph.places import AxisRange, box_at, written_at
 from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
     return (getitem(x, i) for i in range(shape[0]))
 
 
-def cut(term: Term, boxes: Sequence[Box]) -> Term:
+def cut(term: Term, boxes: Sequence[AxisRange]) -> Term:
     """Return the positions that `boxes` name, in their order; no axis goes."""
     if is_whole(boxes, term.shape):
         return term
     for axis, box in enumerate(boxes):
         if isinstance(box.start, n.Node):
             term = Term(term.graph, box_at(term.graph, term.node, axis, box.start, box.size))
-            boxes = [*boxes[:axis], Box(0, box.size), *boxes[axis + 1 :]]
+            boxes = [*boxes[:axis], AxisRange(0, box.size), *boxes[axis + 1 :]]
     bounds: list[tuple[int, int]] = []
     for at, size, step in boxes:
         start = cast("int", at)  # those that are nodes are done
@@ -97,7 +97,7 @@ def cut(term: Term, boxes: Sequence[Box]) -> Term:
     return Term(term.graph, term.graph.reshape(node, node.shape[:-1]))
 
 
-def look_up(boxed: Term, key: Key, like: Tensor) -> Term:
+def look_up(boxed: Term, key: IndexKey, like: Tensor) -> Term:
     """Return the elements of `boxed` that the arrays of `key` pick."""
     if not key.lookup:
         return boxed
@@ -111,7 +111,7 @@ def look_up(boxed: Term, key: Key, like: Tensor) -> Term:
     return found.reshape((*rest[:place], *batch, *rest[place:]))
 
 
-def pool_axes(boxed: Term, key: Key) -> tuple[Term, int, Shape]:
+def pool_axes(boxed: Term, key: IndexKey) -> tuple[Term, int, Shape]:
     """Return `boxed` with all indexed axes made one, where that is, and the shape that the arrays broadcast to."""
     axes = [axis for axis, _ in key.lookup]
     try:
@@ -133,7 +133,7 @@ def pooling_order(ndim: int, axes: Sequence[int], place: int) -> list[int]:
     return [*others[:place], *axes, *others[place:]]
 
 
-def flat_index(boxed: Term, key: Key, batch: Shape, like: Tensor) -> Term:
+def flat_index(boxed: Term, key: IndexKey, batch: Shape, like: Tensor) -> Term:
     """Return the places in the pooled axis, one for each element of `batch`, as one axis.
 
     A place is outside if one of the indices it is made of is.
@@ -244,7 +244,7 @@ def _fits_behind(mask: Tensor, value: Node, base: Term) -> bool:
     return mask.node.shape == base.shape[:covered] and value.ndim <= len(base.shape) - covered
 
 
-def _replaced(base: Term, key: Key, value: Node, like: Tensor) -> Term:
+def _replaced(base: Term, key: IndexKey, value: Node, like: Tensor) -> Term:
     region_shape = tuple(box.size for box in key.boxes)
     boxed = cut(base, key.boxes).reshape(key.box_shape)
     if not key.lookup:
@@ -277,7 +277,7 @@ def _broadcast(value: Node, shape: tuple[int, ...], base: Term) -> Node:
     return expand_to(base.graph, value, shape)
 
 
-def _put_back(base: Term, boxes: Sequence[Box], region: Term) -> Term:
+def _put_back(base: Term, boxes: Sequence[AxisRange], region: Term) -> Term:
     """Return `base` with the positions of `boxes` replaced by `region`.
 
     What lies in memory, or was written to like that, is written to: nothing but the region, where the memory is its
@@ -296,7 +296,7 @@ def _put_back(base: Term, boxes: Sequence[Box], region: Term) -> Term:
     return inside.where(placed, base)
 
 
-def _varies(shape: tuple[int, ...], boxes: Sequence[Box]) -> bool:
+def _varies(shape: tuple[int, ...], boxes: Sequence[AxisRange]) -> bool:
     """Whether a size stands in for one of many."""
     return any(isinstance(size, VaryingSize) for size in (*shape, *(part for box in boxes for part in box)))
 
@@ -308,7 +308,7 @@ def _is_written_to(node: Node) -> bool:
     return node.storage is not None or type(node) is n.Leaf
 
 
-def _spread_out(region: Term, boxes: Sequence[Box], shape: tuple[int, ...]) -> Term:
+def _spread_out(region: Term, boxes: Sequence[AxisRange], shape: tuple[int, ...]) -> Term:
     """Return `region` at the positions of `boxes` in a tensor of `shape`, and 0 elsewhere: `cut` backward."""
     graph, node = region.graph, region.node
     strided = [axis for axis, box in enumerate(boxes) if abs(box.step) > 1]

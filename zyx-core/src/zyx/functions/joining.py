@@ -16,7 +16,7 @@ from zyx.functions.movement import expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph.making import joined
-from zyx.graph.places import Box, VaryingNumber, is_given
+from zyx.graph.places import AxisRange, VaryingNumber, is_given
 from zyx.integers import as_integer, as_integers, is_several
 from zyx.shape import VaryingSize, as_sizes
 
@@ -254,8 +254,8 @@ def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an in
         start = start.place(axis, size, term.node.device)
     elif not start:
         return term
-    boxes = [Box(0, n) for n in term.shape]
-    boxes[axis] = Box(start, size)  # type: ignore[arg-type]  # an int or a node
+    boxes = [AxisRange(0, n) for n in term.shape]
+    boxes[axis] = AxisRange(start, size)  # type: ignore[arg-type]  # an int or a node
     return cut(twice.reshape((*before, 2 * size, *behind)), boxes)
 
 

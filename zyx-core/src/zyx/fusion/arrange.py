@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
 
 #: Most kernels that share a launch, and most nodes they have together: their code is compiled as one.
@@ -37,11 +37,11 @@ _POINTS_OF_A_THREAD: Final = 8
 _SHORT_FOR_A_THREAD: Final = 1 << 12
 
 
-def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
+def arrange(parts: Sequence[KernelPart], info: DeviceInfo) -> list[list[KernelPart]]:
     """Return `parts`, which are in an order in which they can run, as launches in an order in which they can run."""
     producer = {node: part for part in parts for node in part.stored}
     needs = {part: {producer[read] for read in part.reads if read in producer} for part in parts}
-    users: dict[Part, set[Part]] = {}
+    users: dict[KernelPart, set[KernelPart]] = {}
     for part in parts:
         for needed in needs[part]:
             users.setdefault(needed, set()).add(part)
@@ -50,9 +50,9 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
     last = [part for part in parts if part not in users and part in sharing]
     put_off = set(last)
     early = [part for part in parts if part not in put_off]
-    done: set[Part] = set()
-    ahead: list[Part] = []  # computed early, and not yet used by all that need it
-    launches: list[list[Part]] = []
+    done: set[KernelPart] = set()
+    ahead: list[KernelPart] = []  # computed early, and not yet used by all that need it
+    launches: list[list[KernelPart]] = []
     for group in (early, last):
         waiting = dict.fromkeys(group)
         while waiting:
@@ -74,10 +74,10 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
 
 
 def _companions(
-    first: Part, ready: Iterable[Part], info: DeviceInfo, waiting_bytes: Mapping[Part, int], room: int
-) -> list[Part]:
+    first: KernelPart, ready: Iterable[KernelPart], info: DeviceInfo, waiting_bytes: Mapping[KernelPart, int], room: int
+) -> list[KernelPart]:
     """Return those of the parts that are ready that fit into the launch of `first`, and their results into `room`."""
-    found: list[Part] = []
+    found: list[KernelPart] = []
     nodes = len(first.region.views)
     params = len(first.stored) + len(first.reads)
     for part in ready:
@@ -94,11 +94,11 @@ def _companions(
     return found
 
 
-def _stored_bytes(part: Part) -> int:
+def _stored_bytes(part: KernelPart) -> int:
     return sum(size_of(node.shape) * node.dtype.itemsize for node in part.stored)
 
 
-def _same_custom(part: Part, other: Part) -> bool:
+def _same_custom(part: KernelPart, other: KernelPart) -> bool:
     """Whether two parts are outputs of one hand-written kernel on the same inputs."""
     a, b = part.root, other.root
     if not isinstance(a, n.Custom) or not isinstance(b, n.Custom):
@@ -106,7 +106,7 @@ def _same_custom(part: Part, other: Part) -> bool:
     return a.kernel == b.kernel and a.sources == b.sources
 
 
-def _may_share(part: Part, info: DeviceInfo) -> bool:
+def _may_share(part: KernelPart, info: DeviceInfo) -> bool:
     if isinstance(part.root, n.Scan | n.Scatter | n.Custom):
         return False
     computed = [node for node in part.region.views if node not in part.region.inputs]
@@ -124,7 +124,7 @@ def _may_share(part: Part, info: DeviceInfo) -> bool:
     return results >= points // 64
 
 
-def donate(launches: Sequence[Sequence[Part]], donations: dict[Node, Node], kept: set[Node]) -> dict[Node, Node]:
+def donate(launches: Sequence[Sequence[KernelPart]], donations: dict[Node, Node], kept: set[Node]) -> dict[Node, Node]:
     """Let nodes take the place of buffers that are not needed after them; return those for which that works.
 
     A node may be stored over a buffer if its kernel reads that buffer, if at all, at the same element only, before the
@@ -173,7 +173,7 @@ def link_by_link(offers: Mapping[Node, Node]) -> dict[Node, Node]:
     return linked
 
 
-def _reads_same_element(part: Part, node: Node, old: Node) -> bool:
+def _reads_same_element(part: KernelPart, node: Node, old: Node) -> bool:
     """Whether `part` reads `old` only where it stores `node`, and only to compute `node`."""
     views, pool = part.region.views, part.region.pool
     if old not in views:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zyx.dtype import DType
-    from zyx.fusion.partition import Part
-    from zyx.fusion.region import Region
+    from zyx.fusion.partition import KernelPart
+    from zyx.fusion.region import FusedRegion
     from zyx.graph.node import Node
     from zyx.nest.expr import Expr, Range
     from zyx.shape import Shape
@@ -41,19 +41,19 @@ Key: TypeAlias = "tuple[Node, tuple[Expr, ...], Expr | None]"
 _KEEP_COST = 16
 
 
-def build_nest(part: Part, params: dict[Node, e.Param]) -> Nest:
+def build_nest(part: KernelPart, params: dict[Node, e.Param]) -> Nest:
     """Return the nest of `part`.
 
     `params` has the param of every node whose buffer the kernel takes so far; those that this part adds are added to
-    it, what it stores first. A node that takes the place of another (`Part.in_place`) has the other's param.
+    it, what it stores first. A node that takes the place of another (`KernelPart.in_place`) has the other's param.
     """
     return _NestBuilder(part, params).build()
 
 
 class _NestBuilder:
-    def __init__(self, part: Part, params: dict[Node, e.Param]) -> None:
+    def __init__(self, part: KernelPart, params: dict[Node, e.Param]) -> None:
         self._part = part
-        self._region: Region = part.region
+        self._region: FusedRegion = part.region
         self._pool = part.region.pool
         written = part.written
         boxes = [box for own in part.rows.values() for box in own]

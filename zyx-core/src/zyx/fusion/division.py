@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
 
 
@@ -37,15 +37,15 @@ class Division:
         self.apart, self.recomputed, self.served = apart, recomputed, served
         self._alone: set[Node] = set()
 
-    def launches(self, launches: Sequence[Sequence[Part]]) -> list[Sequence[Part]]:
+    def launches(self, launches: Sequence[Sequence[KernelPart]]) -> list[Sequence[KernelPart]]:
         """Return `launches`, those that did not do in parts."""
-        divided: list[Sequence[Part]] = []
+        divided: list[Sequence[KernelPart]] = []
         for launch in launches:
             is_whole = len(launch) == 1 or self._alone.isdisjoint(part.root for part in launch)
             divided += [launch] if is_whole else [[part] for part in launch]
         return divided
 
-    def divide(self, launch: Sequence[Part], info: DeviceInfo) -> bool:
+    def divide(self, launch: Sequence[KernelPart], info: DeviceInfo) -> bool:
         """Note how to divide `launch`; return whether that can be, and may help."""
         if any(isinstance(part.root, n.Custom) for part in launch):
             return False
@@ -59,7 +59,7 @@ class Division:
         self.apart |= more
         return bool(more)
 
-    def _half_way(self, part: Part) -> list[Node]:
+    def _half_way(self, part: KernelPart) -> list[Node]:
         computed = [
             node
             for node in part.region.order

@@ -12,7 +12,7 @@ from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from zyx.backend.library import Gemm
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
 
 #: Of 16-bit factors, libraries copy so much of a sum at a time, of so many rows, in pieces of so many bytes; so many
@@ -32,7 +32,7 @@ _LEAST_DEPTH: Final = 256
 _LEAST_WORK: Final = 1 << 27
 
 
-def product_in(part: Part) -> Node | None:
+def product_in(part: KernelPart) -> Node | None:
     """Return the product of matrices that `part` computes along with what follows it, if it is a large one.
 
     It is the node after which the sums are of the dtype that they are rounded to, if nothing needs them before.

@@ -16,12 +16,12 @@ from zyx.shape import size_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.fusion.region import Region
+    from zyx.fusion.region import FusedRegion
     from zyx.graph.node import Node
 
 
 def nodes_to_keep_apart(
-    region: Region, stored: Sequence[Node], position: Mapping[Node, int], most: int
+    region: FusedRegion, stored: Sequence[Node], position: Mapping[Node, int], most: int
 ) -> dict[Node, None]:
     """Return nodes of a kernel to compute in kernels of their own, so that no more than `most` buffers are bound.
 
@@ -44,7 +44,7 @@ def nodes_to_keep_apart(
     return _cuts(region, position, most - len(stored))
 
 
-def _cuts(region: Region, position: Mapping[Node, int], most: int) -> dict[Node, None]:
+def _cuts(region: FusedRegion, position: Mapping[Node, int], most: int) -> dict[Node, None]:
     """Return nodes to keep so that each node, and each of them, is computed from `most` buffers."""
     cuts: dict[Node, None] = {}
     needed: dict[Node, dict[Node, None]] = {}  # for each node, the buffers that it is computed from

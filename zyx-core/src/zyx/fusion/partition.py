@@ -30,7 +30,7 @@ from zyx.fusion.cost import STORE_COST, inline_cost
 from zyx.fusion.materialise import before_rounding, choose_materialised, contraction_operands, row_summaries
 from zyx.fusion.movement import Move, RootRanges
 from zyx.fusion.params import nodes_to_keep_apart
-from zyx.fusion.region import Region, follow, is_turned
+from zyx.fusion.region import FusedRegion, follow, is_turned
 from zyx.fusion.scans import may_be_followed
 from zyx.fusion.stages import rows_of, rows_wanted
 from zyx.graph import node as n
@@ -60,7 +60,7 @@ _MOST_NODES: Final = 256
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class KernelPart:
     """A kernel to be.
 
     Attributes:
@@ -74,7 +74,7 @@ class Part:
     """
 
     root: Node
-    region: Region
+    region: FusedRegion
     stored: list[Node] = field(default_factory=list)
     taken: list[Node] = field(default_factory=list)
     in_place: dict[Node, Node] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Part:
 
 def partition(
     order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, by_themselves: Nodes = (), recomputed: Nodes = ()
-) -> list[Part]:
+) -> list[KernelPart]:
     """Return the kernels that compute `outputs`, in an order in which they can run.
 
     Args:
@@ -130,17 +130,17 @@ class _Partitioner:
         self._home: dict[Node, Node] = {node: node for node in self._kept}  # kept node -> root of its kernel
         self._members: dict[Node, list[Node]] = {node: [node] for node in self._kept}
 
-    def run(self) -> list[Part]:
-        parts: list[Part] = []
+    def run(self) -> list[KernelPart]:
+        parts: list[KernelPart] = []
         for root in sorted(self._kept, key=self._position.__getitem__, reverse=True):
             if self._home[root] is root:
-                parts.append(Part(root, self._grow(root)))
+                parts.append(KernelPart(root, self._grow(root)))
         for part in parts:
             part.stored = self._stored(part.root)
             part.taken = [node for node in self._members[part.root] if node is not part.root]
         return self._in_running_order(parts)
 
-    def too_much(self, part: Part) -> Iterable[Node]:
+    def too_much(self, part: KernelPart) -> Iterable[Node]:
         """Return what other kernels must compute for `part` to bind no more buffers than the device can."""
         return nodes_to_keep_apart(part.region, part.stored, self._position, self._info.max_params)
 
@@ -166,9 +166,9 @@ class _Partitioner:
         ]
         return sorted(stored, key=self._position.__getitem__)
 
-    def _in_running_order(self, parts: list[Part]) -> list[Part]:
+    def _in_running_order(self, parts: list[KernelPart]) -> list[KernelPart]:
         by_root = {part.root: part for part in parts}
-        done: dict[Part, None] = {}
+        done: dict[KernelPart, None] = {}
         for first in reversed(parts):
             stack = [first]
             while stack:
@@ -184,10 +184,10 @@ class _Partitioner:
 
     # ---- growing one kernel
 
-    def _grow(self, root: Node) -> Region:
+    def _grow(self, root: Node) -> FusedRegion:
         grower = _Grower(root, self._info, self._kept)
 
-        def stop(region: Region, node: Node) -> bool:
+        def stop(region: FusedRegion, node: Node) -> bool:
             if node not in self._kept:
                 return False
             if node in self._apart or len(region.order) > _MOST_NODES:
@@ -235,7 +235,7 @@ class _Grower:
         self._work = size_of(root.sources[0].shape if isinstance(root, n.Reduce) else root.shape)
         self._longest = self._work  # of the loops over all points of the root, and of what is taken in
 
-    def takes(self, region: Region, node: Node, *, is_stored: bool) -> bool:
+    def takes(self, region: FusedRegion, node: Node, *, is_stored: bool) -> bool:
         """Whether `node`, all of whose views are known, may be computed in the kernel; all of it, if it `is_stored`."""
         if isinstance(node, n.Scatter | n.Custom | n.ToDevice | n.Contiguous) or isinstance(
             self._root, n.Scatter | n.Scan | n.Custom | n.ToDevice
@@ -260,12 +260,12 @@ class _Grower:
             return self._contraction is None or not is_reduced
         return self._takes_repeated(region, node, ranges) and self._takes_row_value(region, node, ranges)
 
-    def takes_rows(self, region: Region, node: Node, elements: int) -> bool:
+    def takes_rows(self, region: FusedRegion, node: Node, elements: int) -> bool:
         """Whether a summary of rows of that many elements is better computed here than by a kernel over its rows."""
         is_row = not any(view.reduced for view in region.views[node])
         return is_row or self._work + elements <= SMALL_WORK or size_of(node.shape) < rows_wanted(self._info)
 
-    def take(self, region: Region, node: Node) -> None:
+    def take(self, region: FusedRegion, node: Node) -> None:
         """Note that `node` is taken in."""
         if isinstance(node, n.Scan):
             self._scan = node
@@ -280,14 +280,14 @@ class _Grower:
                 self._work += size_of(node.sources[0].shape)
                 self._longest = max(self._longest, size_of(node.sources[0].shape))
 
-    def _takes_contraction(self, region: Region, ranges: int) -> bool:
+    def _takes_contraction(self, region: FusedRegion, ranges: int) -> bool:
         """Whether the root's elements are one to one those of a product of matrices, with no other reduction."""
         every = 0
         for range_ in region.root_ranges.values():
             every |= range_.bit
         return self._contraction is None and self._rows is None and ranges == every
 
-    def _takes_scan(self, region: Region, node: n.Scan, *, is_stored: bool) -> bool:
+    def _takes_scan(self, region: FusedRegion, node: n.Scan, *, is_stored: bool) -> bool:
         """Whether the root's elements are one to one those of a scan, along one of its ranges, with no other loops."""
         (view,) = region.views[node] if len(region.views[node]) == 1 else (None,)
         if view is None or view.reduced or view.mask not in (None, region.root_mask):
@@ -303,7 +303,7 @@ class _Grower:
         is_whole = view.mask is None and size_of(self._root.shape) >= size_of(node.shape)
         return is_plain and in_order and (is_whole or not is_stored) and isinstance(view.point[node.axis], e.RangeRef)
 
-    def _takes_repeated(self, region: Region, node: Node, ranges: int) -> bool:
+    def _takes_repeated(self, region: FusedRegion, node: Node, ranges: int) -> bool:
         """Whether computing `node` as often as the loops around it say costs less than storing all that they do."""
         if self._work + size_of(node.shape) <= SMALL_WORK:
             return True
@@ -311,7 +311,7 @@ class _Grower:
         times = sum(region.times_computed(ranges, loops) for loops in around) - region.extent(ranges)
         return inline_cost(node, self._kept) * times < STORE_COST * max(map(region.extent, around))
 
-    def _takes_row_value(self, region: Region, node: Node, ranges: int) -> bool:
+    def _takes_row_value(self, region: FusedRegion, node: Node, ranges: int) -> bool:
         """Whether a value for each row may be computed in front of what runs over the row."""
         if self._contraction is not None:
             return False
@@ -337,7 +337,7 @@ class _Grower:
         return row_bytes <= budget // 2 or ranges == every
 
 
-def _ranges_of_one_point(region: Region, node: Node) -> int | None:
+def _ranges_of_one_point(region: FusedRegion, node: Node) -> int | None:
     """Return the ranges of the point at which `node` is needed, if that is one point, unmasked, and one to one."""
     points = {(view.point, view.mask) for view in region.views[node]}
     if len(points) > 1:

@@ -45,7 +45,7 @@ class View(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Region:
+class FusedRegion:
     """A kernel's nodes and views.
 
     Attributes:
@@ -128,9 +128,9 @@ def follow(
     root: Node,
     pool: Pool,
     position: Mapping[Node, int],
-    stop: Callable[[Region, Node], bool],
+    stop: Callable[[FusedRegion, Node], bool],
     ranges: RootRanges | None = None,
-) -> Region:
+) -> FusedRegion:
     """Return the region of `root`.
 
     Args:
@@ -161,9 +161,9 @@ def follow(
     return region
 
 
-def region_at(root: Node, pool: Pool) -> Region:
+def region_at(root: Node, pool: Pool) -> FusedRegion:
     """Return the region of `root` with its own view only: each of its elements, one after the other."""
-    region = Region(root, pool)
+    region = FusedRegion(root, pool)
     for axis, size in enumerate(root.shape):
         if size > 1:
             region.root_ranges[axis] = region.new_range(size)
@@ -174,9 +174,9 @@ def region_at(root: Node, pool: Pool) -> Region:
     return region
 
 
-def _region_over(root: Node, pool: Pool, ranges: RootRanges) -> Region:
+def _region_over(root: Node, pool: Pool, ranges: RootRanges) -> FusedRegion:
     """Return the region of `root` with its own view only: the elements of another node, where the root has them."""
-    region = Region(root, pool)
+    region = FusedRegion(root, pool)
     for axis, size in enumerate(ranges.sizes):
         if size > 1:
             region.root_ranges[axis - len(ranges.sizes)] = region.new_range(size)
@@ -189,7 +189,7 @@ def _region_over(root: Node, pool: Pool, ranges: RootRanges) -> Region:
     return region
 
 
-def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
+def views_below(region: FusedRegion, node: Node, view: View) -> list[tuple[Node, View]]:
     """Return the views of the sources that one view of `node` needs."""
     pool = region.pool
     match node:
@@ -227,7 +227,7 @@ def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View
 
 
 def moved_view(
-    region: Region, node: n.Movement, point: tuple[Expr, ...], mask: Expr | None
+    region: FusedRegion, node: n.Movement, point: tuple[Expr, ...], mask: Expr | None
 ) -> tuple[tuple[Expr, ...], Expr | None, Expr | None]:
     """Return the point of the source that `point` of `node` shows, where it is needed, and where there is one.
 
@@ -253,7 +253,7 @@ def _free(point: tuple[Expr, ...]) -> int:
     return free
 
 
-def is_turned(region: Region, node: Node) -> bool:
+def is_turned(region: FusedRegion, node: Node) -> bool:
     """Whether a large `node` lies along another range of the results than these do: neighbours are far apart."""
     axes = [axis for axis, size in enumerate(node.shape) if size > 1]
     if size_of(node.shape) < _SHORT_TURN or not axes or not region.root_ranges:

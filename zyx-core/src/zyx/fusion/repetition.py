@@ -24,10 +24,10 @@ from zyx.shape import size_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.fusion.region import Region, View
+    from zyx.fusion.region import FusedRegion, View
     from zyx.graph.node import Node
 
-    Places = dict[Region, dict[View, None]]
+    Places = dict[FusedRegion, dict[View, None]]
 
 #: Reading back what is kept costs so many operations each time, of the cost of storing it and reading it once.
 _LOAD_COST: Final = 2
@@ -74,7 +74,7 @@ def _indices(order: Sequence[Node]) -> set[Node]:
     return set(costs)
 
 
-def _is_better_kept(node: Node, places: Mapping[Region, Mapping[View, None]], known: set[Node]) -> bool:
+def _is_better_kept(node: Node, places: Mapping[FusedRegion, Mapping[View, None]], known: set[Node]) -> bool:
     if node in known or not places:
         return False
     size = size_of(node.shape)

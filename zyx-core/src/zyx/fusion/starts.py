@@ -34,7 +34,7 @@ _LONGEST_VECTOR: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedKernel:
     """What a launch computes, for a kernel that others may have, too.
 
     Attributes:
@@ -74,9 +74,9 @@ def clamped_start(pool: Pool, param: Param, most: int, unit: int = 1) -> Expr:
     return pool.affine([(pool.within(pool.convert(start, e.INDEX), limit + 1), unit)])
 
 
-def share_kernels(launches: Sequence[Sequence[Nest]]) -> list[Shared]:
+def share_kernels(launches: Sequence[Sequence[Nest]]) -> list[SharedKernel]:
     """Return for each launch the nests to compile: the same ones for launches that differ only in where they read."""
-    shared = [Shared(nests) for nests in launches]
+    shared = [SharedKernel(nests) for nests in launches]
     for alike in _groups({number: _outline(nests) for number, nests in enumerate(launches)}):
         reach = {number: _reach(launches[number]) for number in alike}
         kinds = {number: _kind(launches[number], reach[number]) for number in alike}
@@ -137,7 +137,7 @@ def _kind(nests: Sequence[Nest], reach: Mapping[Param, _Reach]) -> Hashable:
     return digest_of_nests([_moved(nest, to_zero) for nest in nests]), units
 
 
-def _over_starts(group: Sequence[tuple[Sequence[Nest], Mapping[Param, _Reach]]]) -> list[Shared]:
+def _over_starts(group: Sequence[tuple[Sequence[Nest], Mapping[Param, _Reach]]]) -> list[SharedKernel]:
     """Return nests of one kind over numbers in place of the starts that differ."""
     params = [params_of(nests) for nests, _ in group]
     starts: list[dict[Param, int]] = [{} for _ in group]
@@ -157,7 +157,7 @@ def _over_starts(group: Sequence[tuple[Sequence[Nest], Mapping[Param, _Reach]]])
             starts[one][number] = low // unit
             changes[one][param] = low, (number, param.length - 1 - (high - low), unit)
     return [
-        Shared([_moved(nest, change) for nest in nests], start) if start else Shared(nests)
+        SharedKernel([_moved(nest, change) for nest in nests], start) if start else SharedKernel(nests)
         for (nests, _), change, start in zip(group, changes, starts, strict=True)
     ]
 

@@ -7,7 +7,7 @@
     %4: f32[4, 1] = sum %3, axes=1             %4: f32[8, 4, 1] = sum %3, axes=2
 
 Nodes that depend on no leaf with such an axis stay as they are. There is one rule for each kind of node, in
-`_Batching._with_axis`; what functions are composed of nodes has none of its own.
+`_Batching._with_axis` and `_moved`; what functions are composed of nodes has none of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from zyx.graph.batched_loops import batched_loop
 from zyx.graph.host_call import HostCall
 from zyx.graph.loop import Loop
 from zyx.graph.making import joined
+from zyx.graph.rebuild import elementwise_over, rebuild
 from zyx.graph.walk import below, with_inputs_of_rules
 from zyx.shape import size_of
 
@@ -126,7 +127,7 @@ class _Batching:
 
     def _with_axis(self, node: Node) -> Node:
         """Return `node` with the axis, made of its sources with it."""
-        graph, count = self._graph, self._examples.size
+        graph = self._graph
         match node:
             case n.Gather(axis=axis) if node.sources[0] not in self._new:
                 return self._gathered(node, axis)
@@ -143,38 +144,12 @@ class _Batching:
                 return self._alias(node)
             case _:
                 pass
-        x, *others = [self._all(source) for source in node.sources]
+        x, *others = sources = [self._all(source) for source in node.sources]
         match node:
-            case n.Reshape():
-                return graph.reshape(x, (count, *node.shape))
-            case n.Expand():
-                return graph.expand(x, (count, *node.shape))
-            case n.Permute(order=order):
-                return graph.permute(x, (0, *[axis + 1 for axis in order]))
-            case n.Pad(widths=widths, value=value):
-                return graph.pad(x, ((0, 0), *widths), value)
-            case n.Shrink(bounds=bounds):
-                return graph.shrink(x, ((0, count), *bounds))
-            case n.Flip(axes=axes):
-                return graph.flip(x, tuple([axis + 1 for axis in axes]))
-            case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
-                return graph.slide(x, axis + 1, window + 1, node.shape[axis], stride, dilation)
-            case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
-                return graph.unslide(x, axis + 1, window + 1, node.shape[axis], stride, dilation)
-            case n.Unary(op=unary):
-                return graph.unary(unary, x)
-            case n.Binary(op=binary):
-                return graph.binary(binary, x, others[0])
-            case n.Where():
-                return graph.where(x, others[0], others[1])
-            case n.Cast():
-                return graph.cast(x, node.dtype)
-            case n.Bitcast():
-                return graph.bitcast(x, node.dtype)
-            case n.Complex():
-                return graph.complex(x, others[0])
-            case n.Component(is_imaginary=is_imaginary):
-                return graph.component(x, is_imaginary)
+            case n.Reshape() | n.Expand() | n.Permute() | n.Pad() | n.Shrink() | n.Flip() | n.Slide() | n.Unslide():
+                return _moved(graph, node, x)
+            case n.Unary() | n.Binary() | n.Where() | n.Cast() | n.Bitcast() | n.Complex() | n.Component():
+                return elementwise_over(graph, node, sources)
             case n.Reduce(op=reduction, axes=axes):
                 return graph.reduce(reduction, x, tuple([axis + 1 for axis in axes]))
             case n.Scan(op=reduction, axis=axis):
@@ -241,8 +216,6 @@ class _Batching:
 
     def _one_by_one(self, node: Node) -> Node:
         """Return what is made of each example alone, joined."""
-        from zyx.graph.rebuild import rebuild
-
         graph, parts = self._graph, []
         for example in range(self._examples.size):
             sources = []
@@ -254,6 +227,28 @@ class _Batching:
                 sources.append(source if found is None else found)
             parts.append(graph.reshape(rebuild(graph, node, sources), (1, *node.shape)))
         return joined(graph, parts, 0)
+
+
+def _moved(graph: Graph, node: n.Movement, x: Node) -> Node:
+    """Return `x`, which has an axis of examples, moved along the others as `node` moves its source."""
+    count = x.shape[0]
+    match node:
+        case n.Reshape():
+            return graph.reshape(x, (count, *node.shape))
+        case n.Expand():
+            return graph.expand(x, (count, *node.shape))
+        case n.Permute(order=order):
+            return graph.permute(x, (0, *[axis + 1 for axis in order]))
+        case n.Pad(widths=widths, value=value):
+            return graph.pad(x, ((0, 0), *widths), value)
+        case n.Shrink(bounds=bounds):
+            return graph.shrink(x, ((0, count), *bounds))
+        case n.Flip(axes=axes):
+            return graph.flip(x, tuple([axis + 1 for axis in axes]))
+        case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
+            return graph.slide(x, axis + 1, window + 1, node.shape[axis], stride, dilation)
+        case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
+            return graph.unslide(x, axis + 1, window + 1, node.shape[axis], stride, dilation)
 
 
 # ---- calls of the host

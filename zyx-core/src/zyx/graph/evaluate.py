@@ -124,29 +124,8 @@ def _apply(node: n.Node, x: Sequence[Array], *, exact: bool) -> Array:
             return np.broadcast_to(
                 along.reshape([-1 if axis == node.axis else 1 for axis in range(node.ndim)]), node.shape
             )
-        case n.Reshape():
-            return x[0].reshape(node.shape)
-        case n.Expand():
-            return np.broadcast_to(x[0], node.shape)
-        case n.Permute():
-            return x[0].transpose(node.order)
-        case n.Pad():
-            result = np.full(node.shape, node.value, dtype=x[0].dtype)
-            starts = zip(node.widths, x[0].shape, strict=True)
-            result[tuple(slice(before, before + size) for (before, _), size in starts)] = x[0]
-            return result
-        case n.Shrink():
-            return x[0][tuple(slice(start, stop) for start, stop in node.bounds)]
-        case n.Flip():
-            return np.flip(x[0], node.axes)
-        case n.Slide():
-            positions = _window_positions(node.shape[node.axis], node)
-            return _back(node, _front(node, x[0])[positions, np.arange(node.shape[node.window])])
-        case n.Unslide():
-            windows = _front(node, x[0])
-            spread = np.zeros((node.shape[node.axis], *windows.shape[1:]), dtype=windows.dtype)
-            spread[_window_positions(windows.shape[0], node), np.arange(windows.shape[1])] = windows
-            return _back(node, spread)
+        case n.Reshape() | n.Expand() | n.Permute() | n.Pad() | n.Shrink() | n.Flip() | n.Slide() | n.Unslide():
+            return _moved(node, x[0])
         case n.Unary():
             return semantics.apply_unary(node.op, x[0])
         case n.Binary():
@@ -214,7 +193,34 @@ def _real_fourier(node: n.Fourier, x: Array) -> Array:
     return np.asarray(whole * node.scale).astype(dtype)
 
 
-# ---- windows
+# ---- movement
+
+
+def _moved(node: n.Movement, x: Array) -> Array:
+    match node:
+        case n.Reshape():
+            return x.reshape(node.shape)
+        case n.Expand():
+            return np.broadcast_to(x, node.shape)
+        case n.Permute():
+            return x.transpose(node.order)
+        case n.Pad():
+            result = np.full(node.shape, node.value, dtype=x.dtype)
+            starts = zip(node.widths, x.shape, strict=True)
+            result[tuple(slice(before, before + size) for (before, _), size in starts)] = x
+            return result
+        case n.Shrink():
+            return x[tuple(slice(start, stop) for start, stop in node.bounds)]
+        case n.Flip():
+            return np.flip(x, node.axes)
+        case n.Slide():
+            positions = _window_positions(node.shape[node.axis], node)
+            return _back(node, _front(node, x)[positions, np.arange(node.shape[node.window])])
+        case n.Unslide():
+            windows = _front(node, x)
+            spread = np.zeros((node.shape[node.axis], *windows.shape[1:]), dtype=windows.dtype)
+            spread[_window_positions(windows.shape[0], node), np.arange(windows.shape[1])] = windows
+            return _back(node, spread)
 
 
 def _window_positions(count: int, node: n.Slide | n.Unslide) -> Array:

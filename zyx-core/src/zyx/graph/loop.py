@@ -102,7 +102,7 @@ class Body:
     masked: frozenset[Leaf] = frozenset()
 
 
-class Step(NamedTuple):
+class LoopStep(NamedTuple):
     """The first place of a step's block, and how many of its places belong to another step as well."""
 
     first: int
@@ -131,14 +131,14 @@ class Loop:
         return f"loop of {self.length} by {self.block}"
 
     @property
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[LoopStep]:
         """The steps in order. Where places are left over, the first one has the last block, the rest of it skipped."""
         rest = self.length % self.block
         if rest:
-            yield Step(self.length - self.block, self.block - rest)
+            yield LoopStep(self.length - self.block, self.block - rest)
         firsts = range(0, self.length - rest, self.block)
         for first in reversed(firsts) if self.is_backward else firsts:
-            yield Step(first, 0)
+            yield LoopStep(first, 0)
 
     @property
     def outputs(self) -> tuple[tuple[Shape, DType], ...]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _DEEPEST: Final = 64
 
 
-class Box(NamedTuple):
+class AxisRange(NamedTuple):
     """What is taken of one axis.
 
     Attributes:
@@ -87,7 +87,7 @@ def padded_at(graph: Graph, x: Node, axis: int, size: int, start: Node, value: S
     return graph.where(is_there, found, graph.const(value, x.dtype, x.device, shape))
 
 
-def written_at(graph: Graph, x: Node, boxes: Sequence[Box], region: Node) -> Node:
+def written_at(graph: Graph, x: Node, boxes: Sequence[AxisRange], region: Node) -> Node:
     """Return `x` with `region` in place of what lies in a box, of which there is one for each axis."""
     partial = [axis for axis, box in enumerate(boxes) if box != (0, x.shape[axis], 1)]
     if not partial:

@@ -26,52 +26,27 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
     """Return `node` over `sources`, which are like its own; itself if they are, and `graph` merges it with none."""
     if all(a is b for a, b in zip(sources, node.sources, strict=True)) and not (graph.merges and is_merged(node)):
         return node
-    made = _rebuilt(graph, node, sources)
+    made = made_over(graph, node, sources)
     carry_line(node, made)
     carry_ends(node, made)
     return made
 
 
-def _rebuilt(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
+def made_over(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
+    """Return what a node makes of `sources`; its line and its ends do not go along."""
     match node:
-        case n.Reshape():
-            return graph.reshape(sources[0], node.shape)
-        case n.Expand():
-            return graph.expand(sources[0], node.shape)
-        case n.Permute(order=order):
-            return graph.permute(sources[0], order)
-        case n.Pad(widths=widths, value=value):
-            return graph.pad(sources[0], widths, value)
-        case n.Shrink(bounds=bounds):
-            return graph.shrink(sources[0], bounds)
-        case n.Flip(axes=axes):
-            return graph.flip(sources[0], axes)
-        case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
-            return graph.slide(sources[0], axis, window, node.shape[axis], stride, dilation)
-        case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
-            return graph.unslide(sources[0], axis, window, node.shape[axis], stride, dilation)
-        case n.Unary(op=op1):
-            return graph.unary(op1, sources[0])
-        case n.Binary(op=op2):
-            return graph.binary(op2, sources[0], sources[1])
-        case n.Where():
-            return graph.where(sources[0], sources[1], sources[2])
-        case n.Cast():
-            return graph.cast(sources[0], node.dtype)
-        case n.Bitcast():
-            return graph.bitcast(sources[0], node.dtype)
-        case n.Complex():
-            return graph.complex(sources[0], sources[1])
-        case n.Component(is_imaginary=is_imaginary):
-            return graph.component(sources[0], is_imaginary)
-        case n.Reduce(op=op3, axes=axes):
-            return graph.reduce(op3, sources[0], axes)
-        case n.Scan(op=op3, axis=axis):
-            return graph.scan(op3, sources[0], axis)
+        case n.Reshape() | n.Expand() | n.Permute() | n.Pad() | n.Shrink() | n.Flip() | n.Slide() | n.Unslide():
+            return _moved(graph, node, sources[0])
+        case n.Unary() | n.Binary() | n.Where() | n.Cast() | n.Bitcast() | n.Complex() | n.Component():
+            return elementwise_over(graph, node, sources)
+        case n.Reduce(op=op, axes=axes):
+            return graph.reduce(op, sources[0], axes)
+        case n.Scan(op=op, axis=axis):
+            return graph.scan(op, sources[0], axis)
         case n.Gather(axis=axis):
             return graph.gather(sources[0], sources[1], axis)
-        case n.Scatter(axis=axis, op=op4):
-            return graph.scatter(sources[0], sources[1], sources[2], axis, op4)
+        case n.Scatter(axis=axis, op=combining):
+            return graph.scatter(sources[0], sources[1], sources[2], axis, combining)
         case n.Sort(axis=axis, bits=bits):
             return graph.sort(sources[0], axis, bits, node.shape[axis])
         case n.Fourier(axis=axis, is_inverse=is_inverse, scale=scale, kind=kind):
@@ -93,6 +68,46 @@ def _rebuilt(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
             return graph.custom(kernel, tuple(sources), output, node.shape, node.dtype)
         case _:
             raise TypeError(f"{node!r} has no sources to replace")
+
+
+def _moved(graph: Graph, node: n.Movement, x: Node) -> Node:
+    """Return `x` moved as `node` moves its source."""
+    match node:
+        case n.Reshape():
+            return graph.reshape(x, node.shape)
+        case n.Expand():
+            return graph.expand(x, node.shape)
+        case n.Permute(order=order):
+            return graph.permute(x, order)
+        case n.Pad(widths=widths, value=value):
+            return graph.pad(x, widths, value)
+        case n.Shrink(bounds=bounds):
+            return graph.shrink(x, bounds)
+        case n.Flip(axes=axes):
+            return graph.flip(x, axes)
+        case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
+            return graph.slide(x, axis, window, node.shape[axis], stride, dilation)
+        case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
+            return graph.unslide(x, axis, window, node.shape[axis], stride, dilation)
+
+
+def elementwise_over(graph: Graph, node: n.Elementwise | n.Complex | n.Component, sources: Sequence[Node]) -> Node:
+    """Return what a node makes element by element of `sources`, which may have any one shape."""
+    match node:
+        case n.Unary(op=unary):
+            return graph.unary(unary, sources[0])
+        case n.Binary(op=binary):
+            return graph.binary(binary, sources[0], sources[1])
+        case n.Where():
+            return graph.where(sources[0], sources[1], sources[2])
+        case n.Cast():
+            return graph.cast(sources[0], node.dtype)
+        case n.Bitcast():
+            return graph.bitcast(sources[0], node.dtype)
+        case n.Complex():
+            return graph.complex(sources[0], sources[1])
+        case n.Component(is_imaginary=is_imaginary):
+            return graph.component(sources[0], is_imaginary)
 
 
 def merged(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:

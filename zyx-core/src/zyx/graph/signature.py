@@ -9,7 +9,7 @@ whose kernels are given them, see `zyx.specialise.numbers`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zyx.graph.node import Binary, Const, Pad, Shrink
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from zyx.graph.node import Node
+
+#: What a key is made of, while it is made.
+_Parts: TypeAlias = "list[object]"
 
 
 class Key(NamedTuple):
@@ -41,77 +44,78 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
 
     Leaves are the nodes with storage, and those without sources that stand for inputs. No output has storage.
     """
-    # In the order of `zyx.graph.walk.topological`, but in one pass with what is made of it, and in few steps for values
-    # in memory: this is done for every tensor of a program that computes each by itself. Names of dtypes are compared
-    # and hashed faster than dtypes.
     position: dict[Node, int] = {}
-    place_of = position.get
     leaves: list[Node] = []
-    entries: list[object] = []
-    constants: list[object] = []
-    above: list[Node] = []
+    entries: _Parts = []
+    constants: _Parts = []
     for node in outputs:
-        if node in position:
-            continue
-        while True:
-            sources = node.sources
-            if type(node) is Binary:  # as most are; these have all the rest from their sources
-                x, y = sources
-                first = place_of(x)
-                if first is None:
-                    if x.storage is None:
-                        above.append(node)
-                        node = x
-                        continue
-                    first = position[x] = len(position)
-                    leaves.append(x)
-                    entries.append((x.shape, x.dtype.name, x.device))
-                second = place_of(y)
-                if second is None:
-                    if y.storage is None:
-                        above.append(node)
-                        node = y
-                        continue
-                    second = position[y] = len(position)
-                    leaves.append(y)
-                    entries.append((y.shape, y.dtype.name, y.device))
-                entries.append((node.op, first, second))
-            else:
-                missing: Node | None = None
-                for source in sources:
-                    if source not in position:
-                        if source.storage is None:
-                            missing = source
-                            break
-                        position[source] = len(position)
-                        leaves.append(source)
-                        entries.append((source.shape, source.dtype.name, source.device))
-                if missing is not None:
-                    above.append(node)
-                    node = missing
-                    continue
-                if type(node) is Const:
-                    entries.append((Const, node.shape, node.dtype.name, node.device))
-                    constants += node.attributes
-                elif type(node) is Shrink:
-                    (source,) = sources
-                    entries.append((Shrink, node.shape, position[source]))
-                    if source.storage is not None:
-                        constants.append(node.bounds)
-                    else:
-                        constants += [node.bounds[axis][0] for axis in partial_axes(node)]
-                elif type(node) is Pad:
-                    entries.append((Pad, node.attributes[1], node.shape, position[sources[0]]))
-                    constants += [node.widths[axis][0] for axis in partial_axes(node)]
-                elif sources or node.attributes:
-                    places = map(place_of, sources)
-                    entries.append((type(node), node.attributes, node.shape, node.dtype.name, node.device, *places))
-                else:
-                    leaves.append(node)
-                    entries.append((node.shape, node.dtype.name, node.device))
-            position[node] = len(position)
-            if not above:
-                break
-            node = above.pop()
-    entries.append(tuple(map(place_of, outputs)))
+        if node not in position:
+            _enter(node, position, leaves, entries, constants)
+    entries.append(tuple(map(position.get, outputs)))
     return Key(tuple(entries), tuple(constants)), leaves, list(position)
+
+
+def _enter(node: Node, position: dict[Node, int], leaves: list[Node], entries: _Parts, constants: _Parts) -> None:
+    """Enter a node, and what it needs that has no position yet, in the order of `zyx.graph.walk.topological`.
+
+    In one pass with what is made of it, and in few steps for values in memory: this is done for every tensor of a
+    program that computes each by itself. Names of dtypes are compared and hashed faster than dtypes.
+    """
+    place_of = position.get
+    above: list[Node] = []
+    while True:
+        sources = node.sources
+        if type(node) is Binary:  # as most are; these have all the rest from their sources
+            x, y = sources
+            first = place_of(x)
+            if first is None:
+                if x.storage is None:
+                    above.append(node)
+                    node = x
+                    continue
+                first = position[x] = len(position)
+                leaves.append(x)
+                entries.append((x.shape, x.dtype.name, x.device))
+            second = place_of(y)
+            if second is None:
+                if y.storage is None:
+                    above.append(node)
+                    node = y
+                    continue
+                second = position[y] = len(position)
+                leaves.append(y)
+                entries.append((y.shape, y.dtype.name, y.device))
+            entries.append((node.op, first, second))
+        else:
+            reader = node
+            for source in sources:
+                if source not in position:
+                    if source.storage is None:
+                        node = source
+                        break
+                    position[source] = len(position)
+                    leaves.append(source)
+                    entries.append((source.shape, source.dtype.name, source.device))
+            if node is not reader:
+                above.append(reader)
+                continue
+            if type(node) is Const:
+                entries.append((Const, node.shape, node.dtype.name, node.device))
+                constants += node.attributes
+            elif type(node) is Shrink:
+                entries.append((Shrink, node.shape, position[sources[0]]))
+                is_stored, bounds = sources[0].storage is not None, node.bounds
+                constants += [bounds] if is_stored else [bounds[axis][0] for axis in partial_axes(node)]
+            elif type(node) is Pad:
+                entries.append((Pad, node.attributes[1], node.shape, position[sources[0]]))
+                constants += [node.widths[axis][0] for axis in partial_axes(node)]
+            elif sources or node.attributes:
+                places = map(place_of, sources)
+                entries.append((type(node), node.attributes, node.shape, node.dtype.name, node.device, *places))
+            else:
+                leaves.append(node)
+                entries.append((node.shape, node.dtype.name, node.device))
+        position[node] = len(position)
+        if not above:
+            return
+        node = above.pop()

@@ -108,31 +108,12 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
             yield from _movement_checks(node, node.sources[0])
         case n.Unary() | n.Binary() | n.Where() | n.Cast() | n.Bitcast():
             yield from _elementwise_checks(node)
-        case n.Complex():
-            fits = all(x.shape == node.shape and x.dtype is node.dtype.part for x in node.sources)
-            yield 19, node.dtype.is_complex and fits, "two parts of one shape make a complex number"
-        case n.Component():
-            x = node.sources[0]
-            fits = x.dtype.is_complex and x.shape == node.shape and x.dtype.part is node.dtype
-            yield 19, fits, "a part of a complex number has its shape"
+        case n.Complex() | n.Component():
+            yield from _complex_checks(node)
         case n.Reduce() | n.Scan():
             yield from _combining_checks(node, node.sources[0])
-        case n.Gather():
-            data, index = node.sources
-            yield from _index_checks(data, index, node.axis)
-            yield (
-                15,
-                node.shape == index.shape and node.dtype is data.dtype,
-                "the shape of the index, the dtype of data",
-            )
-        case n.Scatter():
-            base, index, updates = node.sources
-            yield from _index_checks(base, index, node.axis)
-            yield 15, node.shape == base.shape and node.dtype is base.dtype, "shape and dtype of the base"
-            alike = updates.shape == index.shape and updates.dtype is base.dtype
-            yield 15, alike, "updates have the shape of the index and the dtype of the base"
-            exists = node.op is None or node.op in ops.reduce_ops(base.dtype)
-            yield 15, exists, f"{node.op} does not exist for {base.dtype}"
+        case n.Gather() | n.Scatter():
+            yield from _indexing_checks(node)
         case n.RandomBits():
             state = node.sources[0]
             yield 16, state.shape == (4,) and state.dtype is dtypes.uint32, "a state is uint32[4]"
@@ -140,35 +121,14 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
         case n.Contiguous() | n.ToDevice() | n.Alias():
             source = node.sources[0]
             yield 17, node.shape == source.shape and node.dtype is source.dtype, "shape and dtype of the source"
-        case n.Custom(kernel=HostCall() as call):
-            yield 1, bool(node.sources), "a call of the host reads something"
-            fits = 0 <= node.output < len(call.outputs) and call.outputs[node.output] == (node.shape, node.dtype)
-            yield 19, fits, f"output {node.output} of {call!r} is another one"
-        case n.Custom(kernel=Loop() as loop):
-            fits = 0 <= node.output < len(loop.outputs) and loop.outputs[node.output] == (node.shape, node.dtype)
-            yield 19, fits, f"output {node.output} of {loop!r} is another one"
+        case n.Custom(kernel=HostCall() | Loop() as kernel):
+            yield 1, bool(node.sources) or isinstance(kernel, Loop), "a call of the host reads something"
+            fits = 0 <= node.output < len(kernel.outputs) and kernel.outputs[node.output] == (node.shape, node.dtype)
+            yield 19, fits, f"output {node.output} of {kernel!r} is another one"
         case n.Sort():
-            source = node.sources[0]
-            fits = source.dtype in (dtypes.uint32, dtypes.uint64) and 1 <= node.bits <= source.dtype.bits
-            yield 18, fits and node.dtype is dtypes.int32, f"int32 places of {node.bits} bits of uint32 or uint64"
-            yield 18, node.ndim == source.ndim and 0 <= node.axis < node.ndim, "the axis is one of the source"
-            fits = all(
-                size == old or (axis == node.axis and size < old)
-                for axis, (size, old) in enumerate(zip(node.shape, source.shape, strict=True))
-            )
-            yield 18, fits, "the shape is the source's, with as many places along the axis or fewer"
+            yield from _sort_checks(node, node.sources[0])
         case n.Fourier():
-            from zyx.graph.fourier import checked  # for few programs
-
-            x, table = node.sources
-            is_axis = 0 <= node.axis < x.ndim
-            yield 21, is_axis, "the axis is one of the source"
-            try:
-                like = checked(x, table, node.axis if is_axis else 0, node.kind, as_pairs=not node.dtype.is_complex)
-            except (DTypeError, ShapeError) as error:
-                yield 21, False, str(error)
-            else:
-                yield 21, like == (node.shape, node.dtype), f"the result is {like[1]}{list(like[0])}"
+            yield from _fourier_checks(node, *node.sources)
         case _:  # leaves hold anything; what a hand-written kernel does is its own business
             return
 
@@ -238,6 +198,16 @@ def _elementwise_checks(node: n.Elementwise) -> Iterable[tuple[int, bool, str]]:
             yield 13, not node.dtype.is_bool and not x.dtype.is_bool, "bool has no bits"
 
 
+def _complex_checks(node: n.Complex | n.Component) -> Iterable[tuple[int, bool, str]]:
+    x = node.sources[0]
+    if isinstance(node, n.Complex):
+        fits = all(x.shape == node.shape and x.dtype is node.dtype.part for x in node.sources)
+        yield 20, node.dtype.is_complex and fits, "two parts of one shape make a complex number"
+    else:
+        fits = x.dtype.is_complex and x.shape == node.shape and x.dtype.part is node.dtype
+        yield 20, fits, "a part of a complex number has its shape"
+
+
 def _combining_checks(node: n.Reduce | n.Scan, x: n.Node) -> Iterable[tuple[int, bool, str]]:
     yield 14, node.dtype is x.dtype, f"the dtype stays {x.dtype}"
     yield 14, node.op in ops.reduce_ops(x.dtype), f"{node.op.value} does not exist for {x.dtype}"
@@ -249,8 +219,46 @@ def _combining_checks(node: n.Reduce | n.Scan, x: n.Node) -> Iterable[tuple[int,
     yield 14, node.shape == reduced, f"the shape is {reduced}"
 
 
+def _indexing_checks(node: n.Gather | n.Scatter) -> Iterable[tuple[int, bool, str]]:
+    base, index, *updates = node.sources
+    yield from _index_checks(base, index, node.axis)
+    if isinstance(node, n.Gather):
+        fits = node.shape == index.shape and node.dtype is base.dtype
+        yield 15, fits, "the shape of the index, the dtype of data"
+        return
+    yield 15, node.shape == base.shape and node.dtype is base.dtype, "shape and dtype of the base"
+    alike = updates[0].shape == index.shape and updates[0].dtype is base.dtype
+    yield 15, alike, "updates have the shape of the index and the dtype of the base"
+    exists = node.op is None or node.op in ops.reduce_ops(base.dtype)
+    yield 15, exists, f"{node.op} does not exist for {base.dtype}"
+
+
 def _index_checks(data: n.Node, index: n.Node, axis: int) -> Iterable[tuple[int, bool, str]]:
     yield 15, index.dtype.is_integer, f"an index is an integer, not {index.dtype}"
     yield 15, index.ndim == data.ndim and 0 <= axis < data.ndim, "index and data have one rank, the axis is one of it"
     others = [i for i in range(data.ndim) if i != axis]
     yield 15, all(index.shape[i] == data.shape[i] for i in others), f"sizes differ on an axis other than {axis}"
+
+
+def _sort_checks(node: n.Sort, x: n.Node) -> Iterable[tuple[int, bool, str]]:
+    fits = x.dtype in (dtypes.uint32, dtypes.uint64) and 1 <= node.bits <= x.dtype.bits
+    yield 18, fits and node.dtype is dtypes.int32, f"int32 places of {node.bits} bits of uint32 or uint64"
+    yield 18, node.ndim == x.ndim and 0 <= node.axis < node.ndim, "the axis is one of the source"
+    fits = all(
+        size == old or (axis == node.axis and size < old)
+        for axis, (size, old) in enumerate(zip(node.shape, x.shape, strict=True))
+    )
+    yield 18, fits, "the shape is the source's, with as many places along the axis or fewer"
+
+
+def _fourier_checks(node: n.Fourier, x: n.Node, table: n.Node) -> Iterable[tuple[int, bool, str]]:
+    from zyx.graph.fourier import checked  # for few programs
+
+    is_axis = 0 <= node.axis < x.ndim
+    yield 21, is_axis, "the axis is one of the source"
+    try:
+        like = checked(x, table, node.axis if is_axis else 0, node.kind, as_pairs=not node.dtype.is_complex)
+    except (DTypeError, ShapeError) as error:
+        yield 21, False, str(error)
+    else:
+        yield 21, like == (node.shape, node.dtype), f"the result is {like[1]}{list(like[0])}"

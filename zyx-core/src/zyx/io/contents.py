@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.errors import FormatError
 from zyx.io.formats import FileFormat, format_of
 from zyx.io.gguf_header import read_gguf_header
-from zyx.io.header import Entry, read_header
+from zyx.io.header import TensorEntry, read_header
 from zyx.io.numpy_file import describe_npy, describe_npz
 from zyx.io.sharded import read_index
 from zyx.io.torch_file import read_checkpoint
@@ -35,7 +35,7 @@ class Contents:
     """
 
     format: FileFormat
-    entries: dict[str, Entry]
+    entries: dict[str, TensorEntry]
     metadata: dict[str, Any]
 
 
@@ -80,7 +80,7 @@ def _of_shards(path: str | os.PathLike[str]) -> Contents:
 
 
 def _of_checkpoint(path: str | os.PathLike[str]) -> Contents:
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TensorEntry] = {}
     metadata: dict[str, Any] = {}
     stack: list[tuple[str, object]] = [("", read_checkpoint(path))]
     count = 0
@@ -89,7 +89,7 @@ def _of_checkpoint(path: str | os.PathLike[str]) -> Contents:
         count += 1
         if count > _MOST_VALUES:
             raise FormatError(f"{path} has more than {_MOST_VALUES} values; the same lists are held again and again")
-        if isinstance(value, Entry):
+        if isinstance(value, TensorEntry):
             entries[name] = value
         elif isinstance(value, dict | list | tuple) and value:
             pairs = value.items() if isinstance(value, dict) else enumerate(value)

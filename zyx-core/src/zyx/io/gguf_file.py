@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zyx.functions.operands import Array
-    from zyx.io.header import Entry
+    from zyx.io.header import TensorEntry
     from zyx.shape import Shape
 
 _CODES: Final = {dtype: code for code, dtype in PLAIN.values()}
@@ -81,7 +81,7 @@ def load_gguf(
         raise FormatError(f"{path} has no tensor {', '.join(map(repr, missing))}; it has {', '.join(header.entries)}")
     place = runtime.default_device if device is None else runtime.device_name(device)
 
-    def leaf(entry: Entry, shape: Shape, dtype: dtypes.DType) -> Tensor:
+    def leaf(entry: TensorEntry, shape: Shape, dtype: dtypes.DType) -> Tensor:
         return Tensor.of(leaf_of_file(runtime, file, entry.begin, shape, dtype, place), runtime)
 
     found: dict[str, Any] = {}

@@ -20,7 +20,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import FormatError, TransferError
-from zyx.io.header import Entry, Header, check_disjoint
+from zyx.io.header import Header, TensorEntry, check_disjoint
 from zyx.quantize.layouts import GGUF
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Reader:
         if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
             raise self.fault(f"has {alignment!r:.200} for {ALIGNMENT_KEY}, which is a power of two")
         start = -(-self.at // alignment) * alignment
-        entries: dict[str, Entry] = {}
+        entries: dict[str, TensorEntry] = {}
         for name, kind, shape, offset in described:
             if name in entries:
                 raise self.fault(f"has tensor {name!r:.200} twice")
@@ -128,7 +128,7 @@ class _Reader:
             raise self.fault(f"has tensor {name!r:.200} of type {code}; there are {', '.join((*PLAIN, *GGUF))}")
         return name, _TYPES[code], shape, self.number("Q")
 
-    def entry(self, name: str, kind: str, shape: tuple[int, ...], start: int, offset: int) -> Entry:
+    def entry(self, name: str, kind: str, shape: tuple[int, ...], start: int, offset: int) -> TensorEntry:
         """Return where a tensor lies, which has to be in the file."""
         begin = start + offset
         if kind in PLAIN:
@@ -147,7 +147,7 @@ class _Reader:
             raise self.fault(
                 f"has tensor {name!r:.200}, which reaches to byte {begin + nbytes} of {self.total}; the file is cut off"
             )
-        return Entry(kind, shape, begin, nbytes)
+        return TensorEntry(kind, shape, begin, nbytes)
 
     def value(self, kind: int, what: str, depth: int = 0) -> Any:  # noqa: ANN401  # what the file says
         """Return a value, or a list of values."""

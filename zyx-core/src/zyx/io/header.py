@@ -60,7 +60,7 @@ DTYPES: Final[dict[str, DType]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TensorEntry:
     """A tensor in a file.
 
     Attributes:
@@ -85,7 +85,7 @@ class Header:
         metadata: What is said about them, by name; texts, in a safetensors file.
     """
 
-    entries: dict[str, Entry]
+    entries: dict[str, TensorEntry]
     metadata: dict[str, Any]
 
 
@@ -133,7 +133,7 @@ def _parse(path: str | os.PathLike[str]) -> Header:
     if not isinstance(found, Pairs):
         raise FormatError(f"{path}: the header is a {type(found).__name__}, not an object of tensors")
     start = LENGTH_BYTES + length
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TensorEntry] = {}
     metadata: dict[str, str] = {}
     for name, value in found:
         if name in entries or (name == _METADATA and metadata):
@@ -156,7 +156,7 @@ def _texts(path: str | os.PathLike[str], value: object) -> dict[str, str]:
     return dict(value)
 
 
-def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, total: int) -> Entry:
+def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, total: int) -> TensorEntry:
     fields = dict(value) if isinstance(value, Pairs) else {}
     if fields.keys() != _FIELDS:
         raise _fault(path, name, "is not described by dtype, shape and data_offsets")
@@ -174,7 +174,7 @@ def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, t
     if itemsize is not None and math.prod(shape) * itemsize != nbytes:
         takes = math.prod(shape) * itemsize
         raise _fault(path, name, f"has {nbytes} bytes, and {dtype} of shape {tuple(shape)} takes {takes}")
-    return Entry(dtype, tuple(shape), begin, nbytes)
+    return TensorEntry(dtype, tuple(shape), begin, nbytes)
 
 
 def _fault(path: str | os.PathLike[str], name: str, text: str) -> FormatError:
@@ -190,7 +190,7 @@ def _are_counts(value: object) -> bool:
     return True
 
 
-def check_disjoint(path: str | os.PathLike[str], entries: Mapping[str, Entry]) -> None:
+def check_disjoint(path: str | os.PathLike[str], entries: Mapping[str, TensorEntry]) -> None:
     """Raise a `FormatError` if two tensors have bytes in common."""
     occupied = sorted((entry.begin, entry.nbytes, name) for name, entry in entries.items() if entry.nbytes)
     for (begin, nbytes, first), (next_begin, _, second) in itertools.pairwise(occupied):

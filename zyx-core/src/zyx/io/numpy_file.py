@@ -26,7 +26,7 @@ from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
 from zyx.integers import as_index
 from zyx.io.archive import check_member, opened, stored_at
-from zyx.io.header import Entry
+from zyx.io.header import TensorEntry
 from zyx.io.replacing import replacing
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
@@ -127,7 +127,7 @@ def load_npz(
         }
 
 
-def describe_npy(path: str | os.PathLike[str]) -> Entry:
+def describe_npy(path: str | os.PathLike[str]) -> TensorEntry:
     """Return what array is in an npy file; raises what `load_npy` does."""
     try:
         with Path(path).open("rb") as file:
@@ -135,12 +135,12 @@ def describe_npy(path: str | os.PathLike[str]) -> Entry:
             _check_size(str(path), dtype, shape, file.seek(0, 2) - begin)
     except OSError as error:
         raise _unreadable(path, error) from error
-    return Entry(dtype.name, shape, begin, math.prod(shape) * dtype.itemsize)
+    return TensorEntry(dtype.name, shape, begin, math.prod(shape) * dtype.itemsize)
 
 
-def describe_npz(path: str | os.PathLike[str]) -> dict[str, Entry]:
+def describe_npz(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
     """Return what arrays are in an npz file by name, and where their members begin; raises what `load_npz` does."""
-    found: dict[str, Entry] = {}
+    found: dict[str, TensorEntry] = {}
     with opened(path, "arrays") as (_, archive):
         for name, member in _members(path, archive).items():
             what = f"{path}: array {name!r}"
@@ -148,7 +148,7 @@ def describe_npz(path: str | os.PathLike[str]) -> dict[str, Entry]:
             with archive.open(member) as stream:
                 dtype, shape, _, header_bytes = _header(stream.read(_MOST_HEADER_BYTES), what)
             _check_size(what, dtype, shape, member.file_size - header_bytes, exact=True)
-            found[name] = Entry(dtype.name, shape, member.header_offset, math.prod(shape) * dtype.itemsize)
+            found[name] = TensorEntry(dtype.name, shape, member.header_offset, math.prod(shape) * dtype.itemsize)
     return found
 
 

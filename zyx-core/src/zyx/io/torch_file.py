@@ -21,7 +21,7 @@ from zyx import dtype as dtypes
 from zyx.errors import FormatError
 from zyx.functions.selection import take
 from zyx.io.archive import opened, stored_at
-from zyx.io.header import Entry
+from zyx.io.header import TensorEntry
 from zyx.io.numpy_file import check_host
 from zyx.io.plain_pickle import Name, read_pickle
 from zyx.runtime.lazy import file_of, leaf_of_file
@@ -113,7 +113,7 @@ def load_torch(path: str | os.PathLike[str], names: Collection[str] | None = Non
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> object:
-    """Return what is in a checkpoint, with an `Entry` for each tensor; raises what `load_torch` does."""
+    """Return what is in a checkpoint, with a `TensorEntry` for each tensor; raises what `load_torch` does."""
     with opened(path, "tensors") as (file, archive):
         return _Checkpoint(str(path), file, archive, Path(path).stat().st_size).read()
 
@@ -122,7 +122,7 @@ class _Checkpoint:
     """A checkpoint of which is told what tensors there are."""
 
     #: What stands for a tensor.
-    kind: ClassVar[type] = Entry
+    kind: ClassVar[type] = TensorEntry
 
     def __init__(self, path: str, file: IO[bytes], archive: zipfile.ZipFile, total: int) -> None:
         self.path = path
@@ -217,7 +217,7 @@ class _Checkpoint:
     def _made(self, storage: _Storage, offset: int, sizes: Shape, steps: Shape, span: int) -> object:
         """Return what stands for a tensor, of which `span` elements of a storage are read."""
         itemsize = storage.dtype.itemsize
-        return Entry(storage.dtype.name, sizes, storage.begin + offset * itemsize, math.prod(sizes) * itemsize)
+        return TensorEntry(storage.dtype.name, sizes, storage.begin + offset * itemsize, math.prod(sizes) * itemsize)
 
     def _parameter(self, arguments: tuple[object, ...]) -> object:
         match arguments:

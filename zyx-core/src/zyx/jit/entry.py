@@ -14,7 +14,7 @@ from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import Unread, read_unread
 from zyx.runtime.leaves import TRACED, has_history
-from zyx.runtime.ownership import Kept, shared_of
+from zyx.runtime.ownership import CopyOnWrite, shared_of
 from zyx.runtime.plan import Single
 
 if TYPE_CHECKING:
@@ -201,11 +201,11 @@ class Entry:
         by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in traced.uses] if traced.uses else ()
         given: list[Buffer | Scalar] = [*leaves, *by_value]
         buffers = [*given, *self._numbers]
-        kept: Kept | None = None
+        kept: CopyOnWrite | None = None
         if self._waits:
             written = [(place, tensors[place]) for place in over if place not in shared]
             written += [(traced.arguments + place, outside[place]) for place in self._overwritten]
-            kept = Kept(runtime, buffers, written)
+            kept = CopyOnWrite(runtime, buffers, written)
         try:
             if self._single is not None:
                 self._single.run(buffers, runtime.memory, runtime.trace)
@@ -216,11 +216,24 @@ class Entry:
             if isinstance(error, DeviceLostError):
                 runtime.lose(error)
             raise
+        return self._finished(tensors, buffers, given, is_alone=not shared and (kept is None or not kept.copied))
+
+    def _finished(
+        self,
+        tensors: Sequence[Handle],
+        buffers: Sequence[Buffer | Scalar],
+        given: Sequence[Buffer | Scalar],
+        *,
+        is_alone: bool,
+    ) -> Any:  # noqa: ANN401  # what the function returns
+        """Return what the function returns, and assign what it assigns, of the buffers of a run.
+
+        `is_alone` says whether what was stored over belonged to the arguments alone.
+        """
+        runtime, traced, observers = self._runtime, self.traced, self._runtime.observers
         new: dict[Node, Leaf] = {}
         computed_anew, given_anew = self._number, traced.given_anew
-        observers = runtime.observers
-        is_kept = not shared and (kept is None or not kept.copied)
-        if self._stays and is_kept and not (observers.references or observers.leaves or observers.pasts):
+        if self._stays and is_alone and not (observers.references or observers.leaves or observers.pasts):
             computed_anew, given_anew = self._number_beside, self._given_beside
             for place in self._stays:
                 leaf: Leaf = tensors[place]._node  # type: ignore[assignment]  # only over leaves is anything stored
@@ -229,7 +242,7 @@ class Entry:
             new[node] = self._leaf_of(node, buffers[number])
         for node in traced.without_history:
             new[node].history = TRACED
-        if traced.of_arguments and runtime.observers.leaves and self._have_history(tensors):
+        if traced.of_arguments and observers.leaves and self._have_history(tensors):
             for node in traced.of_arguments:
                 new[node].history = TRACED
         result = traced.result
@@ -252,7 +265,7 @@ class Entry:
         observers = self._runtime.observers
         return any(has_history(observers, tensor._node) for tensor in tensors)
 
-    def _queue(self, buffers: list[Buffer | Scalar], kept: Kept | None) -> None:
+    def _queue(self, buffers: list[Buffer | Scalar], kept: CopyOnWrite | None) -> None:
         """Queue the plan on the buffers of a run, of which those of the inputs are there, and keep others as they are.
 
         Where the plan waits, another thread may run it, too: then these temporaries are not there for it.

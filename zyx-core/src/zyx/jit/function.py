@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import Served, Way
+    from zyx.jit.lengths import Served, TracedWay
     from zyx.jit.lengthy import Call, Lengthy
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
@@ -89,7 +89,7 @@ MOST_OF_ONE_SIGNATURE: Final = 4
 _MOST_SERVED: Final = 1024
 
 
-class Kept:
+class SignatureTraces:
     """The traces of one signature.
 
     Attributes:
@@ -121,8 +121,24 @@ class _Latest(NamedTuple):
     """
 
     among: tuple[object, ...]
-    kept: Kept
+    kept: SignatureTraces
     entry: Entry
+
+
+class _Alike(NamedTuple):
+    """What is known of the calls that differ from one in numbers alone.
+
+    Attributes:
+        key: What they have in common.
+        varying: Which of their numbers are looked at.
+        sized: Which of the numbers are sizes, and the sizes that were seen, of calls at other lengths as well.
+        static: The places of numbers that count by their values.
+    """
+
+    key: _Key
+    varying: Outline
+    sized: Outline
+    static: frozenset[int]
 
 
 def _shared_key(like: _Key, varying: Outline, numbers: Sequence[float]) -> _Key | None:
@@ -171,7 +187,7 @@ class Jit(Generic[P, R]):
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
-        self._kept: dict[_Key, Kept] = {}
+        self._kept: dict[_Key, SignatureTraces] = {}
         self._token = object()  # by which the runtime knows its calls
         self._served: dict[_Key, Served] = {}
         self._latest: _Latest | None = None
@@ -204,10 +220,21 @@ class Jit(Generic[P, R]):
         state: Structure = modes.state()
         if runtime.observers.leaves and (marks := runtime.observers.marks_of(tensors)):
             state = (state, marks)  # where the gradients of a backward() in the function go
-        key = (runtime, structure, state, runtime.default_device)
+        return self._run((runtime, structure, state, runtime.default_device), given, args, kwargs, tensors)
+
+    def _run(
+        self,
+        key: _Key,
+        given: tuple[object, ...],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        tensors: list[Handle],
+    ) -> R:
+        """Return what a call gives, by a trace that is there or a new one; `given` is all that is given by position."""
+        runtime = key[0]
         traced: Entry | None = None
         tracing: Tracing | None = None  # kept here, since it keeps what was found until the first run
-        varying: Outline | None = None  # of calls that differ from this one in numbers alone
+        alike: _Alike | None = None
         shared: _Key | None = None  # the key of the trace for all of these, where there is one, or is to be
         is_unfit = False  # whether that trace is for others, but not for this call
         numbers: list[float] = []
@@ -226,7 +253,7 @@ class Jit(Generic[P, R]):
                             except Unfit:
                                 is_unfit = True
                                 break
-                elif varying is None and (served := self._served.get(key)) is not None:
+                elif alike is None and (served := self._served.get(key)) is not None:
                     results = served.run(tensors)
                     if results is not None:
                         self._calls = served.kept.used = self._calls + 1
@@ -242,57 +269,97 @@ class Jit(Generic[P, R]):
             if is_unfit:
                 shared, is_unfit = None, False
                 continue
-            if varying is None:
-                like = take_apart((given, kwargs) if kwargs else given, [], numbers)
-                static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
-                shapes = tuple([tensor._node.shape for tensor in tensors])
-                declared = self._declared and self._declared(self._bound, args, kwargs)
-                first = tuple(numbers)
-                with runtime.lock:
-                    sized, is_new = runtime.outlines.outline((self._token, like, *key[2:]), first, self)
-                    sizes = sized.sizes(sum(shapes, ()), numbers)
-                    if is_new:
-                        sized.rows = [sizes]
-                if declared or sized.ways or sized.sized or sized.rows != [sizes]:
-                    from zyx.jit.lengthy import Call  # of no use before
-
-                    call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
-                    done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
-                    if done is not None:
-                        if len(self._served) >= _MOST_SERVED:
-                            self._served.clear()
-                        result, self._served[key] = done
-                        return result
-                with runtime.lock:
-                    varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
-                    if is_new:
-                        varying.kept = static
-                shared = _shared_key((runtime, (like, shapes), *key[2:]), varying, numbers)
+            if alike is None:
+                alike, done = self._alike(key, given, args, kwargs, tensors, numbers)
+                if alike is None:
+                    return done  # type: ignore[return-value]  # there is the one or the other
+                shared = _shared_key(alike.key, alike.varying, numbers)
                 if shared is not None:
                     continue
             tracing = Tracing(runtime)
-            from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
-            from zyx.jit.numbers import LookedAt, Numbers
-            from zyx.jit.traced import Traced
-
             if runtime.trace.plans:
                 runtime.trace.traced(self._name, self._reason(shared, key))
-            if shared is None:
-                traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime))
-                tracing.finish()
-                continue
-            stand_ins = Numbers(varying.kept)
-            try:
-                traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins))
-                tracing.finish()
-            except LookedAt:
-                varying.kept = stand_ins.looked_at
-            except IndexRangeError:  # of this call, and of no others
+            traced = self._traced(given, kwargs, tensors, tracing, runtime, None if shared is None else alike, numbers)
+            if shared is not None:
+                shared = _shared_key(alike.key, alike.varying, numbers)
+
+    def _alike(
+        self,
+        key: _Key,
+        given: tuple[object, ...],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        tensors: list[Handle],
+        numbers: list[float],
+    ) -> tuple[_Alike, None] | tuple[None, R]:
+        """Return what is known of calls like this one; or what it gives, by a trace for sizes that vary.
+
+        To `numbers` those among the arguments are added.
+        """
+        runtime = key[0]
+        like = take_apart((given, kwargs) if kwargs else given, [], numbers)
+        static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
+        shapes = tuple([tensor._node.shape for tensor in tensors])
+        declared = self._declared and self._declared(self._bound, args, kwargs)
+        first = tuple(numbers)
+        with runtime.lock:
+            sized, is_new = runtime.outlines.outline((self._token, like, *key[2:]), first, self)
+            sizes = sized.sizes(sum(shapes, ()), numbers)
+            if is_new:
+                sized.rows = [sizes]
+        if declared or sized.ways or sized.sized or sized.rows != [sizes]:
+            from zyx.jit.lengthy import Call  # of no use before
+
+            call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
+            done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
+            if done is not None:
+                if len(self._served) >= _MOST_SERVED:
+                    self._served.clear()
+                result, self._served[key] = done
+                return None, result
+        with runtime.lock:
+            varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
+            if is_new:
+                varying.kept = static
+        return _Alike((runtime, (like, shapes), *key[2:]), varying, sized, static), None
+
+    def _traced(
+        self,
+        given: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        tensors: list[Handle],
+        tracing: Tracing,
+        runtime: Runtime,
+        alike: _Alike | None,
+        numbers: Sequence[float],
+    ) -> Entry | None:
+        """Return the trace of a call, or, if `alike` says of which, for all of these.
+
+        None if that fails: then more of the numbers are known to be looked at, and one for fewer calls may not.
+        """
+        from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
+        from zyx.jit.numbers import LookedAt, Numbers
+        from zyx.jit.traced import Traced
+
+        stand_ins = None if alike is None else Numbers(alike.varying.kept)
+        traced: Entry | None = None
+        try:
+            traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins))
+            tracing.finish()
+        except LookedAt:
+            assert alike is not None
+            assert stand_ins is not None
+            alike.varying.kept = stand_ins.looked_at
+        except IndexRangeError:  # of this call, and of no others
+            raise
+        except Exception:  # the function takes no stand-ins, or the device no numbers; or it fails anyway
+            if alike is None:
                 raise
-            except Exception:  # noqa: BLE001  # the function takes no stand-ins, or the device no numbers; or it fails anyway
-                varying.kept = frozenset(range(len(numbers)))
-            shared = _shared_key((runtime, (like, shapes), *key[2:]), varying, numbers)
-            sized.vary_as_sizes(frozenset([i for i in varying.kept - static if type(numbers[i]) is int]))
+            alike.varying.kept = frozenset(range(len(numbers)))
+        if alike is not None:
+            kept = alike.varying.kept - alike.static
+            alike.sized.vary_as_sizes(frozenset([i for i in kept if type(numbers[i]) is int]))
+        return traced
 
     def _at_length(
         self, key: _Key, outline: Outline, call: Call, sizes: tuple[int, ...], declared: Declared | None
@@ -302,10 +369,10 @@ class Jit(Generic[P, R]):
             return None  # other kernels add up in another order; and plans of several devices take buffers
         from zyx.jit.lengths import run_at_length  # of no use before
 
-        def key_of(way: Way) -> _Key:
+        def key_of(way: TracedWay) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
-        def keep(way: Way, trace: Lengthy) -> Kept:
+        def keep(way: TracedWay, trace: Lengthy) -> SignatureTraces:
             self._served.clear()
             return self._keep(key_of(way), trace, way)
 
@@ -321,12 +388,12 @@ class Jit(Generic[P, R]):
             return "its arguments are of another kind, or have other values that it looks at"
         return "numbers among its arguments change, and are given to one trace from now on"
 
-    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> Kept:
+    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> SignatureTraces:
         """Keep a new trace, return where, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:
             forget = functools.partial(_forget, weakref.ref(self), key)
-            kept = self._kept[key] = Kept([*identities_in(key[1])], ends, forget)
+            kept = self._kept[key] = SignatureTraces([*identities_in(key[1])], ends, forget)
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1

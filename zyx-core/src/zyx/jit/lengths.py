@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zyx.jit.dims import Declared
-    from zyx.jit.function import Kept
-    from zyx.jit.lengthy import Bounded, Call
+    from zyx.jit.function import SignatureTraces
+    from zyx.jit.lengthy import BoundedEntry, Call
     from zyx.runtime.handle import Handle
     from zyx.specialise.length import Product
     from zyx.specialise.table import Outline
@@ -69,8 +69,8 @@ def run_at_length(
     call: Call,
     sizes: tuple[int, ...],
     declared: Declared | None,
-    kept: Callable[[Way], Kept | None],
-    keep: Callable[[Way, Lengthy], Kept],
+    kept: Callable[[TracedWay], SignatureTraces | None],
+    keep: Callable[[TracedWay, Lengthy], SignatureTraces],
 ) -> tuple[Any, Served] | None:
     """Return what a call gives by a trace for many lengths, and what gives it again.
 
@@ -114,11 +114,13 @@ def run_at_length(
     return done
 
 
-def _way(outline: Outline, sizes: tuple[int, ...], declared: Declared | None) -> tuple[Way | None, tuple[int, ...]]:
+def _way(
+    outline: Outline, sizes: tuple[int, ...], declared: Declared | None
+) -> tuple[TracedWay | None, tuple[int, ...]]:
     """Return how sizes follow lengths, found out from those of other calls, and the lengths."""
     if declared is None:
         rows = [*outline.rows, sizes]
-        found = outline.way(sizes, _MOST_LENGTHS, lambda followed: Way(followed).saw(rows))
+        found = outline.way(sizes, _MOST_LENGTHS, lambda followed: TracedWay(followed).saw(rows))
     else:
         found = outline.known_way(sizes)
         if found is None:
@@ -126,7 +128,7 @@ def _way(outline: Outline, sizes: tuple[int, ...], declared: Declared | None) ->
             found = outline.known_way(sizes)
     if found is None:
         return None, ()
-    way: Way | None
+    way: TracedWay | None
     way, lengths = found
     if way.is_left:
         way, lengths = way.now(lengths, sizes)
@@ -135,17 +137,19 @@ def _way(outline: Outline, sizes: tuple[int, ...], declared: Declared | None) ->
     return way, lengths
 
 
-def _declared(sizes: tuple[int, ...], declared: Declared) -> Way:
+def _declared(sizes: tuple[int, ...], declared: Declared) -> TracedWay:
     """Return how sizes follow lengths that were declared, beside those that do not."""
     numbers = [declared.number_of.get(place) for place in range(len(sizes))]
     followed = [
         Length(0, size) if number is None else Length.of({(number,): 1})
         for size, number in zip(sizes, numbers, strict=True)
     ]
-    return Way(Followed(tuple(followed)), declared.most, is_declared=True)
+    return TracedWay(Followed(tuple(followed)), declared.most, is_declared=True)
 
 
-def _trace(outline: Outline, call: Call, way: Way, lengths: tuple[int, ...]) -> tuple[Lengthy | None, Tracing | None]:
+def _trace(
+    outline: Outline, call: Call, way: TracedWay, lengths: tuple[int, ...]
+) -> tuple[Lengthy | None, Tracing | None]:
     """Trace the function for many lengths."""
     error: Exception = LookedAt()
     apart = 0
@@ -187,7 +191,7 @@ def _trace(outline: Outline, call: Call, way: Way, lengths: tuple[int, ...]) -> 
     return None, None
 
 
-class Way(specialise.Way):
+class TracedWay(specialise.Way):
     """How sizes follow lengths, and what became of the traces for them.
 
     Attributes:
@@ -204,7 +208,7 @@ class Way(specialise.Way):
         most: tuple[int | None, ...] = (),
         *,
         is_declared: bool = False,
-        counted_by: Way | None = None,
+        counted_by: TracedWay | None = None,
     ) -> None:
         super().__init__(followed, settles=not is_declared)
         self.most = most
@@ -217,8 +221,8 @@ class Way(specialise.Way):
             self.steps = [mine * times for mine, times in zip(counted_by.steps or [1] * len(step), step, strict=True)]
         self._counted_by = counted_by
         self._step: list[int] = []
-        self._stepped: dict[tuple[int, ...], Way] = {}
-        self._beside: dict[tuple[int, ...], Way] = {}
+        self._stepped: dict[tuple[int, ...], TracedWay] = {}
+        self._beside: dict[tuple[int, ...], TracedWay] = {}
         self._seen: set[tuple[int, ...]] | None = None if is_declared or counted_by else set()
         self._served = 0
 
@@ -242,7 +246,7 @@ class Way(specialise.Way):
             self._seen = None
         return True
 
-    def beside(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Way | None, tuple[int, ...]]:
+    def beside(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[TracedWay | None, tuple[int, ...]]:
         """Return how sizes follow the other lengths where some are 0 or 1, which have traces of their own."""
         kept = [number for number, length in enumerate(lengths) if length > 1]
         key = tuple([0 if number in kept else length + 1 for number, length in enumerate(lengths)])
@@ -257,7 +261,7 @@ class Way(specialise.Way):
                 for size in self.sizes
             ]
             most = tuple([self.most[number] for number in kept]) if self.most else ()
-            found = self._beside[key] = Way(Followed(tuple(followed)), most, is_declared=not self.settles)
+            found = self._beside[key] = TracedWay(Followed(tuple(followed)), most, is_declared=not self.settles)
             found.steps = [self.steps[number] for number in kept] if self.steps else []
         served = found.followed.lengths_of(sizes)
         if served is None:
@@ -273,14 +277,14 @@ class Way(specialise.Way):
         plain._step, plain._stepped, plain.is_left, self.is_left = steps, {}, True, True
         return True
 
-    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Way | None, tuple[int, ...]]:
+    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[TracedWay | None, tuple[int, ...]]:
         """Return the way that takes its place, and the lengths there; None if there are too many for one more."""
         rests = tuple([length % step for length, step in zip(lengths, self._step, strict=True)])
         found = self._stepped.get(rests)
         if found is None:
             if len(self._stepped) == _MOST_RESTS:
                 return None, ()
-            found = Way(Followed(in_steps(self.sizes, self._step, rests)), counted_by=self)
+            found = TracedWay(Followed(in_steps(self.sizes, self._step, rests)), counted_by=self)
             self._stepped[rests] = found
         return found, found.followed.lengths_of(sizes) or ()
 
@@ -289,7 +293,7 @@ class Way(specialise.Way):
         return self.pinned < _MOST_PINNED and self.traced < _MOST_MADE + self._served // _SERVED_FOR_ONE
 
     def run(
-        self, trace: Lengthy, outside: Sequence[Handle], call: Call, lengths: tuple[int, ...], kept: Kept
+        self, trace: Lengthy, outside: Sequence[Handle], call: Call, lengths: tuple[int, ...], kept: SignatureTraces
     ) -> tuple[Any, Served] | None:
         """Return what a trace gives for a call, and what gives it again; None if it, or no plan of it, is for that."""
         bounded = trace.at(lengths, call.tensors)
@@ -314,10 +318,10 @@ class Served(NamedTuple):
         kept: Where its trace is kept.
     """
 
-    bounded: Bounded
+    bounded: BoundedEntry
     numbers: Sequence[Any]
-    way: Way
-    kept: Kept
+    way: TracedWay
+    kept: SignatureTraces
 
     def run(self, tensors: Sequence[Handle]) -> tuple[Any] | None:
         """Return what the same call gives with other values, None if that is not known any more."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zyx.jit.sizes import Extent
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
-    from zyx.runtime.ownership import Kept
+    from zyx.runtime.ownership import CopyOnWrite
     from zyx.runtime.plan import Slice
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
@@ -96,7 +96,7 @@ class Lengthy(Traced):
         self.extent = extent
         self.varying: list[Node] = []
         self.fixed = _fixed(call.numbers, extent.numbers.looked_at)
-        self._bounded: dict[tuple[int, ...], Bounded | None] = {}
+        self._bounded: dict[tuple[int, ...], BoundedEntry | None] = {}
         try:
             super().__init__(call.function, call.args, call.kwargs, call.tensors, tracing, call.runtime, extent.numbers)
         finally:
@@ -117,14 +117,14 @@ class Lengthy(Traced):
         """Whether the trace is for these numbers."""
         return all([key_of(numbers[place]) == key for place, key in self.fixed])
 
-    def at(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
+    def at(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> BoundedEntry | None:
         """Return what runs the trace at some lengths, None if nothing does."""
         kind = tuple(map(bound_of, lengths, self.extent.least))
         if kind not in self._bounded:
             self._bounded[kind] = self._made(lengths, tensors)
         return self._bounded[kind]
 
-    def _made(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
+    def _made(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> BoundedEntry | None:
         runtime = self.runtime
         most = self.extent.most
         bounds = bounds_of(self.sizes, self.computed, self.order, lengths, most, self.extent.least)
@@ -132,7 +132,7 @@ class Lengthy(Traced):
             if bounds is None:
                 raise NoPrefixError("so many elements are better computed alone")
             self._check_devices(tensors)
-            return Bounded(self, bounds)
+            return BoundedEntry(self, bounds)
         except Exception as error:  # noqa: BLE001  # it is there for speed only, and there is another trace
             runtime.trace.unbounded(max(bounds or lengths), error, "trace")
             return None
@@ -152,7 +152,7 @@ class Lengthy(Traced):
             raise NoPrefixError(f"launches on {devices[0].name} take all of an array")
 
 
-class Bounded(Entry):
+class BoundedEntry(Entry):
     """A plan of a trace, for lengths up to greatest ones.
 
     Attributes:
@@ -198,7 +198,7 @@ class Bounded(Entry):
         self._outputs = now.outputs
         return super().run(tensors, outside, numbers)
 
-    def _queue(self, buffers: list[Buffer | Scalar], kept: Kept | None) -> None:
+    def _queue(self, buffers: list[Buffer | Scalar], kept: CopyOnWrite | None) -> None:
         now, lengths = self._now, self._at_lengths
         super()._queue(buffers, kept)
         self._now, self._at_lengths = now, lengths  # another thread may have run it at others, where this one waited

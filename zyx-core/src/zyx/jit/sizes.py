@@ -86,7 +86,7 @@ class Extent:
 
     def made(self, size: Length) -> Any:  # noqa: ANN401  # an int, to all who use it
         """Return what stands in for a size; an int if it does not vary."""
-        return Size(self, size) if size.varies and self.is_traced else size.at(*self.lengths)
+        return TracedSize(self, size) if size.varies and self.is_traced else size.at(*self.lengths)
 
     def look(self) -> None:
         """Note that the trace is for these lengths alone."""
@@ -147,7 +147,7 @@ def _holds(relation: str, value: int) -> bool:
     return value == 0 if relation == "== 0" else value < 0
 
 
-class Size(VaryingSize):
+class TracedSize(VaryingSize):
     """Stands in for a size; see the module. To ``isinstance`` it is an int.
 
     Attributes:
@@ -161,8 +161,8 @@ class Size(VaryingSize):
         self.size = size
         self._shape: Shape | None = None
 
-    def of_shape(self, shape: Shape) -> Size:
-        found = Size(self._extent, self.size)
+    def of_shape(self, shape: Shape) -> TracedSize:
+        found = TracedSize(self._extent, self.size)
         found._shape = shape
         return found
 
@@ -245,7 +245,7 @@ class Size(VaryingSize):
     def __neg__(self) -> Any:  # noqa: ANN401
         return self._extent.made(-self.size)
 
-    def __pos__(self) -> Size:
+    def __pos__(self) -> TracedSize:
         return self
 
     def __abs__(self) -> Any:  # noqa: ANN401
@@ -367,7 +367,7 @@ def size_of(value: object) -> Length | None:
     kind = type(value)
     if issubclass(kind, int):
         return Length(0, int(value))  # type: ignore[call-overload]  # it is one
-    return value.size if kind is Size else None  # type: ignore[attr-defined]
+    return value.size if kind is TracedSize else None  # type: ignore[attr-defined]
 
 
 def _looked(value: Any) -> Any:  # noqa: ANN401  # whatever it is compared with
@@ -375,7 +375,7 @@ def _looked(value: Any) -> Any:  # noqa: ANN401  # whatever it is compared with
 
 
 def _looking(name: str) -> Callable[..., object]:
-    def method(self: Size, *args: object) -> object:
+    def method(self: TracedSize, *args: object) -> object:
         others = [arg.look() if isinstance(arg, VaryingSize) else arg for arg in args]
         found: object = getattr(int, name)(self.look(), *others)
         return found
@@ -387,4 +387,4 @@ for _name in (
     "rfloordiv", "rmod", "rdivmod", "rpow", "int", "float", "index", "repr", "str", "format", "round", "trunc",
     "floor", "ceil", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift", "invert",
 ):  # fmt: skip
-    setattr(Size, f"__{_name}__", _looking(f"__{_name}__"))
+    setattr(TracedSize, f"__{_name}__", _looking(f"__{_name}__"))

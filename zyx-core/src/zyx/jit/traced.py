@@ -18,7 +18,7 @@ from zyx.shape import VaryingSize
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.graph.node import Node
+    from zyx.graph.node import Leaf, Node
     from zyx.jit.numbers import Numbers
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
@@ -107,17 +107,8 @@ class Traced:
 
     def _note(self, tracing: Tracing, tensors: Sequence[Handle], returned: Sequence[Node]) -> None:
         """Note what the function did; nobody may change what it captured meanwhile."""
-        self._watched = [(_weakly(watched), watched.trace_key) for watched in tracing.watched.values()]
         captured = tracing.captured
-        # Equal ones are one: hundreds of them are looked at in each run, after kernels that have emptied the caches.
-        kinds = [(leaf.shape, leaf.dtype, leaf.device) for _, leaf in captured.values()]
-        same = dict(zip(kinds, kinds, strict=True))
-        self._captured = [
-            (weakref.ref(handle), *same[kind]) for (handle, _), kind in zip(captured.values(), kinds, strict=True)
-        ]
-        #: Whether gradients are kept of these, at the last look: that changes where those of a backward() go.
-        self._changes = self.runtime.observers.changes
-        self._wanted = [number in self.runtime.observers.wanted for number in captured]
+        self._note_captured(tracing)
         states = [
             (handle, node)
             for handle, node in tracing.assigned.values()
@@ -167,13 +158,29 @@ class Traced:
             }
         )
         self.arguments = len(leaves)
-        #: What gradients would be asked to pass, and cannot: see `zyx.runtime.leaves`.
+        self._note_history({*leaves})
+
+    def _note_captured(self, tracing: Tracing) -> None:
+        """Note what the function found outside, and what has to be as it was."""
+        self._watched = [(_weakly(watched), watched.trace_key) for watched in tracing.watched.values()]
+        captured = tracing.captured
+        # Equal ones are one: hundreds of them are looked at in each run, after kernels that have emptied the caches.
+        kinds = [(leaf.shape, leaf.dtype, leaf.device) for _, leaf in captured.values()]
+        same = dict(zip(kinds, kinds, strict=True))
+        self._captured = [
+            (weakref.ref(handle), *same[kind]) for (handle, _), kind in zip(captured.values(), kinds, strict=True)
+        ]
+        #: Whether gradients are kept of these, at the last look: that changes where those of a backward() go.
+        self._changes = self.runtime.observers.changes
+        self._wanted = [number in self.runtime.observers.wanted for number in captured]
+
+    def _note_history(self, arguments: set[Leaf]) -> None:
+        """Note what gradients would be asked to pass, and cannot: see `zyx.runtime.leaves`."""
         self.without_history: list[Node] = []
         self.of_arguments: list[Node] = []
         if is_grad_enabled():
-            observers, given = self.runtime.observers, {*leaves}
             for node in self.computed:
-                is_kept, is_of_arguments = ways_of(observers, node, given)
+                is_kept, is_of_arguments = ways_of(self.runtime.observers, node, arguments)
                 if is_kept:
                     self.without_history.append(node)
                 elif is_of_arguments:

@@ -17,7 +17,7 @@ import numpy as np
 from zyx.errors import LaunchError
 from zyx.kernel import data as k
 from zyx.kernel.run_memory import Registers, Shared, undefined
-from zyx.kernel.run_steps import Machine, run_region, translate
+from zyx.kernel.run_steps import RunState, run_region, translate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,10 +79,10 @@ class Executable:
             arguments.append(buffer)
         return arguments
 
-    def _machine(self, arguments: list[Array], first: int, groups: int) -> Machine:
+    def _machine(self, arguments: list[Array], first: int, groups: int) -> RunState:
         """Return the state in which `groups` groups start, the first of them number `first`."""
         threads = self._threads
-        machine = Machine(self.kernel, groups * threads)
+        machine = RunState(self.kernel, groups * threads)
         positions = {
             k.Axis.GROUP: _coordinates(np.arange(first, first + groups), self._shapes[k.Axis.GROUP]),
             k.Axis.LOCAL: _coordinates(np.arange(threads), self._shapes[k.Axis.LOCAL]),

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from zyx.semantics import Array
 
 #: Runs one operation for the threads that the mask names, or for all.
-Step: TypeAlias = "Callable[[Machine, Array | None], None]"
+Step: TypeAlias = "Callable[[RunState, Array | None], None]"
 #: Steps in order, each with the values that nothing needs after it.
 Region: TypeAlias = "list[tuple[Step, tuple[ValueId, ...]]]"
 #: Computes a value from all values there are.
 Computation: TypeAlias = "Callable[[list[Any]], Array]"
 
 
-class Machine:
+class RunState:
     """The state of some groups while they run.
 
     Attributes:
@@ -44,7 +44,7 @@ class Machine:
         self.rows = rows
 
 
-def run_region(region: Region, machine: Machine, active: Array | None) -> None:
+def run_region(region: Region, machine: RunState, active: Array | None) -> None:
     """Run the steps of a region for the threads that `active` names."""
     values = machine.values
     for step, dead in region:
@@ -124,12 +124,12 @@ def _dead_after(ops: Sequence[Op]) -> dict[int, tuple[ValueId, ...]]:
 def _loop(number: ValueId, op: k.Loop, body: Region) -> Step:
     iterations = np.arange(op.size).astype(op.type.dtype.numpy).reshape(-1, 1, 1)
 
-    def step(machine: Machine, active: Array | None) -> None:
+    def step(machine: RunState, active: Array | None) -> None:
         for iteration in iterations:
             machine.values[number] = iteration
             run_region(body, machine, active)
 
-    def step_to_end(machine: Machine, active: Array | None) -> None:
+    def step_to_end(machine: RunState, active: Array | None) -> None:
         assert op.end is not None
         end = machine.values[op.end]
         for iteration in iterations[: max(int(end.max()), 0)]:
@@ -146,7 +146,7 @@ def _loop(number: ValueId, op: k.Loop, body: Region) -> Step:
 def _branch(op: k.If, body: Region) -> Step:
     condition = op.condition
 
-    def step(machine: Machine, active: Array | None) -> None:
+    def step(machine: RunState, active: Array | None) -> None:
         taken = machine.values[condition]
         if len(taken) == 1:
             if taken[0, 0]:
@@ -160,14 +160,14 @@ def _branch(op: k.If, body: Region) -> Step:
 
 
 def _assignment(number: ValueId, compute: Computation) -> Step:
-    def step(machine: Machine, active: Array | None) -> None:
+    def step(machine: RunState, active: Array | None) -> None:
         machine.values[number] = compute(machine.values)
 
     return step
 
 
 def _with_place(kernel: Kernel, number: ValueId, inner: Step) -> Step:
-    def step(machine: Machine, active: Array | None) -> None:
+    def step(machine: RunState, active: Array | None) -> None:
         try:
             inner(machine, active)
         except OutOfBoundsError as error:
@@ -180,7 +180,7 @@ def _with_place(kernel: Kernel, number: ValueId, inner: Step) -> Step:
 def _access(number: ValueId, op: k.Load | k.Store | k.Atomic) -> Step:
     index = op.index
 
-    def mask_of(machine: Machine, active: Array | None) -> Array | None:
+    def mask_of(machine: RunState, active: Array | None) -> Array | None:
         if op.mask is None:
             return active
         mask: Array = machine.values[op.mask]
@@ -190,14 +190,14 @@ def _access(number: ValueId, op: k.Load | k.Store | k.Atomic) -> Step:
         case k.Load(source=source):
             lanes = op.type.lanes
 
-            def load(machine: Machine, active: Array | None) -> None:
+            def load(machine: RunState, active: Array | None) -> None:
                 mask = mask_of(machine, active)
                 machine.values[number] = machine.arrays[source].load(machine.values[index], lanes, mask)
 
             return load
         case k.Store(target=target, value=value):
 
-            def store(machine: Machine, active: Array | None) -> None:
+            def store(machine: RunState, active: Array | None) -> None:
                 values = machine.values
                 machine.arrays[target].store(values[index], values[value], mask_of(machine, active))
 
@@ -205,7 +205,7 @@ def _access(number: ValueId, op: k.Load | k.Store | k.Atomic) -> Step:
         case k.Atomic(target=target, value=value):
             function = reduce_ufunc(op.op)
 
-            def combine(machine: Machine, active: Array | None) -> None:
+            def combine(machine: RunState, active: Array | None) -> None:
                 mask, values = mask_of(machine, active), machine.values
                 machine.arrays[target].combine(function, values[index], values[value], mask, machine.rows)
 
@@ -213,7 +213,7 @@ def _access(number: ValueId, op: k.Load | k.Store | k.Atomic) -> Step:
 
 
 def _swap(number: ValueId, op: k.Swap) -> Step:
-    def step(machine: Machine, active: Array | None) -> None:
+    def step(machine: RunState, active: Array | None) -> None:
         value = machine.values[op.x]
         # Threads are rows, neighbours along axis 0 neighbouring ones; a value that is the same for all has one row.
         machine.values[number] = value if len(value) == 1 else value[np.arange(machine.rows) ^ op.distance]
@@ -222,7 +222,7 @@ def _swap(number: ValueId, op: k.Swap) -> Step:
 
 
 def _wmma(number: ValueId, op: k.Wmma) -> Step:
-    def step(machine: Machine, active: Array | None) -> None:
+    def step(machine: RunState, active: Array | None) -> None:
         fragments = []
         for operand in (op.a, op.b, op.c):
             value = machine.values[operand]

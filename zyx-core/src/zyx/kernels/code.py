@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from zyx.kernel import data as k
 
 #: A value, or a number that takes the type of the value it meets.
-Operand: TypeAlias = "k.ValueId | Number"
+Operand: TypeAlias = "k.ValueId | Immediate"
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Immediate:
     """A literal, told apart from the number of a value."""
 
     value: int
@@ -40,7 +40,7 @@ class Code(Builder):
         return self.const(value, self.position)
 
     def _apply(self, op: BinaryOp, x: k.ValueId, y: Operand) -> k.ValueId:
-        return self.binary(op, x, self.like(y.value, x) if isinstance(y, Number) else y)
+        return self.binary(op, x, self.like(y.value, x) if isinstance(y, Immediate) else y)
 
     def plus(self, x: k.ValueId, y: Operand) -> k.ValueId:
         """Return the sum."""
@@ -104,4 +104,4 @@ class Code(Builder):
 
     def within(self, x: k.ValueId, size: int) -> k.ValueId:
         """Return the position nearest to `x` that an array of that size has."""
-        return self.least(self.most(x, Number(0)), Number(size - 1))
+        return self.least(self.most(x, Immediate(0)), Immediate(size - 1))

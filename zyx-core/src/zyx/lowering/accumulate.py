@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.dtype import DType
-    from zyx.lowering.tree import Loop
-    from zyx.lowering.writer import Env, Writer
+    from zyx.lowering.tree import RangeLoop
+    from zyx.lowering.writer import Env, LoweringState
     from zyx.nest.data import MatrixTile, Statement
 
 
@@ -86,7 +86,7 @@ class _Memory:
 class Accumulation:
     """Writes the reductions and scans of one nest."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LoweringState) -> None:
         self._writer = writer
         self._nest = writer.nest
         self._builder = writer.builder
@@ -96,7 +96,7 @@ class Accumulation:
         self._threads = ThreadCombination(writer)
         self._thread_scan = ThreadScan(writer)
         self._states: dict[e.Value, _Registers | _Memory] = {}
-        self._starts: dict[Loop | Statement, list[Compute | Scan]] = {}
+        self._starts: dict[RangeLoop | Statement, list[Compute | Scan]] = {}
         self._group_sums: dict[Statement, GroupSums] = {}
         for statement, path in writer.tree.paths.items():
             combined = combined_ranges(statement)
@@ -104,7 +104,7 @@ class Accumulation:
                 item = next((loop for loop in path if loop.range in combined), statement)
                 self._starts.setdefault(item, []).append(statement)
 
-    def before(self, item: Loop | Statement, env: Env) -> None:
+    def before(self, item: RangeLoop | Statement, env: Env) -> None:
         """Start the reductions and scans whose outermost loop `item` is."""
         for statement in self._starts.get(item, ()):
             self._writer.enter(statement)
@@ -113,7 +113,7 @@ class Accumulation:
             for array in state.above or (state.array,):
                 self._fill(statement, state, array, env)
 
-    def after(self, item: Loop | Statement, env: Env) -> None:
+    def after(self, item: RangeLoop | Statement, env: Env) -> None:
         """Finish the reductions whose outermost loop `item` is."""
         for statement in self._starts.get(item, ()):
             state = self._states.pop(statement.value)
@@ -124,7 +124,7 @@ class Accumulation:
             elif isinstance(statement, Compute):
                 self._finish(statement, state, env)
 
-    def before_block(self, loop: Loop, env: Env) -> None:
+    def before_block(self, loop: RangeLoop, env: Env) -> None:
         """Start a block of `loop`."""
         for statement, state in self._cut(loop):
             self._fill(statement, state, state.array, env)
@@ -137,7 +137,7 @@ class Accumulation:
                     elif state.base is not None:
                         self._put(state, state.base, at, base)
 
-    def after_block(self, loop: Loop, number: e.Expr, env: Env) -> None:
+    def after_block(self, loop: RangeLoop, number: e.Expr, env: Env) -> None:
         """Add the block of that number to what is above it."""
         pool, builder = self._pool, self._builder
         for statement, state in self._cut(loop):
@@ -153,7 +153,7 @@ class Accumulation:
             for _ in blocks.carries:
                 builder.close()
 
-    def _cut(self, loop: Loop) -> Iterator[tuple[Compute | Scan, _Registers | _Memory]]:
+    def _cut(self, loop: RangeLoop) -> Iterator[tuple[Compute | Scan, _Registers | _Memory]]:
         """Yield the statements that go over `loop` block by block, ready to be written."""
         for statement, blocks in self._writer.blocks.of.items():
             if blocks.loop is loop:

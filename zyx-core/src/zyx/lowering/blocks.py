@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.lowering.storage import Storage
-    from zyx.lowering.tree import Loop, Tree
+    from zyx.lowering.tree import RangeLoop, Tree
     from zyx.nest.data import Nest
     from zyx.nest.expr import Range, Value
 
@@ -59,7 +59,7 @@ class Blocks:
             the last one never is.
     """
 
-    loop: Loop
+    loop: RangeLoop
     around: tuple[Range, ...]
     carries: tuple[int, ...]
 
@@ -76,9 +76,9 @@ class BlockChoice:
         self._nest = nest
         self._storage = storage
         self._has_threads = any(nest.kind(range_) is Kind.LOCAL for range_ in nest.ranges)
-        self.lengths: Final[dict[Loop, int]] = {}
+        self.lengths: Final[dict[RangeLoop, int]] = {}
         self.of: Final[dict[Compute | Scan, Blocks]] = {}
-        chosen: dict[Compute | Scan, tuple[Loop, tuple[Range, ...]]] = {}
+        chosen: dict[Compute | Scan, tuple[RangeLoop, tuple[Range, ...]]] = {}
         for statement, path in tree.paths.items():
             if isinstance(statement, Store) or statement.op is not ReduceOp.SUM or not statement.value.dtype.is_float:
                 continue
@@ -94,16 +94,18 @@ class BlockChoice:
                 carries.append(carries[-1] * _FAN_IN)
             self.of[statement] = Blocks(loop, around, tuple(carries[:-1]))
 
-    def count(self, loop: Loop) -> int:
+    def count(self, loop: RangeLoop) -> int:
         """Return the number of blocks of a loop; what is left over, or written apart, is one of them."""
         whole, rest = divmod(loop.range.size - self.is_peeled(loop), self.lengths[loop])
         return whole + (rest > 0 or self.is_peeled(loop))
 
-    def is_peeled(self, loop: Loop) -> bool:
+    def is_peeled(self, loop: RangeLoop) -> bool:
         """Whether the last point of a loop is written apart."""
         return loop.range in self._nest.peeled and loop.range.size > 1
 
-    def _choose(self, statement: Compute | Scan, path: Sequence[Loop]) -> tuple[Loop, tuple[Range, ...], int] | None:
+    def _choose(
+        self, statement: Compute | Scan, path: Sequence[RangeLoop]
+    ) -> tuple[RangeLoop, tuple[Range, ...], int] | None:
         """Return (loop to cut, ranges around it that are combined over, points of a block), if the sum is long."""
         combined = combined_ranges(statement)
         kinds = self._nest.kind

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.lowering.writer import Writer
+    from zyx.lowering.writer import LoweringState
     from zyx.nest import expr as e
     from zyx.nest.data import Compute
 
@@ -38,7 +38,7 @@ def swapped_as(dtype: DType) -> DType:
 class ThreadCombination:
     """Writes how threads of a group combine what they have."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LoweringState) -> None:
         self._writer = writer
         self._builder = writer.builder
         self._emitter = writer.emitter

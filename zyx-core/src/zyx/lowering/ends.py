@@ -21,7 +21,7 @@ from zyx.ops import identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zyx.lowering.tree import Loop, Tree
+    from zyx.lowering.tree import RangeLoop, Tree
     from zyx.nest.data import Scan, Statement
     from zyx.nest.expr import Expr, Range
     from zyx.nest.pool import Pool
@@ -39,7 +39,7 @@ class End(NamedTuple):
     known: frozenset[Expr]
 
 
-def end_of(pool: Pool, tree: Tree, loop: Loop, env: Mapping[Range, Expr], inside: int) -> End | None:
+def end_of(pool: Pool, tree: Tree, loop: RangeLoop, env: Mapping[Range, Expr], inside: int) -> End | None:
     """Return where a loop ends, None if that is not known to be in front of its last point.
 
     In place of the ranges in `env` stand other values; `inside` are all ranges but those of the grid's groups, and of
@@ -49,7 +49,7 @@ def end_of(pool: Pool, tree: Tree, loop: Loop, env: Mapping[Range, Expr], inside
 
 
 class _Ends:
-    def __init__(self, pool: Pool, tree: Tree, loop: Loop, env: Mapping[Range, Expr], inside: int) -> None:
+    def __init__(self, pool: Pool, tree: Tree, loop: RangeLoop, env: Mapping[Range, Expr], inside: int) -> None:
         self._pool = pool
         self._tree = tree
         self._along = loop.range

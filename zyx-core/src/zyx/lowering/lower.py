@@ -28,8 +28,8 @@ from zyx.lowering.scopes import ScopedBuilder
 from zyx.lowering.statements import StatementWriter
 from zyx.lowering.storage import place_values
 from zyx.lowering.thread_axes import MAX_AXES, thread_axes
-from zyx.lowering.tree import Loop, build_tree, statements_in
-from zyx.lowering.writer import Writer
+from zyx.lowering.tree import RangeLoop, build_tree, statements_in
+from zyx.lowering.writer import LoweringState
 from zyx.nest import expr as e
 from zyx.nest.accesses import below, expressions_of, roots_of
 from zyx.nest.data import Kind, params_of
@@ -142,7 +142,7 @@ class _NestWriter:
         self._index = index
         self._tree = build_tree(nest)
         self._emitter = Emitter(nest.pool, builder, params, index)
-        self._writer = Writer(nest, self._tree, place_values(nest, self._tree), self._emitter, params)
+        self._writer = LoweringState(nest, self._tree, place_values(nest, self._tree), self._emitter, params)
         self._statements = StatementWriter(self._writer)
 
     def write(self, group: ValueId | None = None, thread: ValueId | None = None) -> None:
@@ -213,12 +213,12 @@ class _NestWriter:
 
     def _items(self, items: Sequence[Item], env: dict[Range, Expr]) -> None:
         for item in items:
-            if isinstance(item, Loop):
+            if isinstance(item, RangeLoop):
                 self._loop(item, env)
             else:
                 self._statements.write(item, env)
 
-    def _loop(self, loop: Loop, env: dict[Range, Expr]) -> None:
+    def _loop(self, loop: RangeLoop, env: dict[Range, Expr]) -> None:
         self._statements.before(loop, env)
         range_ = loop.range
         pool = self._nest.pool
@@ -250,7 +250,7 @@ class _NestWriter:
         self._builder.close()
         self._around &= ~range_.bit
 
-    def _stretches(self, loop: Loop, points: int, env: dict[Range, Expr]) -> list[tuple[int, int]]:
+    def _stretches(self, loop: RangeLoop, points: int, env: dict[Range, Expr]) -> list[tuple[int, int]]:
         """Return stretches (first, count) of an innermost loop in which masks hold or fail as a whole, and the rest.
 
         Empty if masks depend on more than the loop: its body has branches then, if that pays.
@@ -264,7 +264,7 @@ class _NestWriter:
             edges.update((min(first, points), min(last + 1, points)))
         return [(first, stop - first) for first, stop in itertools.pairwise(sorted(edges))] if len(edges) > 2 else []
 
-    def _blocks(self, loop: Loop, length: int, env: dict[Range, Expr], end: End | None) -> None:
+    def _blocks(self, loop: RangeLoop, length: int, env: dict[Range, Expr], end: End | None) -> None:
         """Write a loop block by block; what is left over is the last block, with the point that is written apart."""
         pool = self._nest.pool
         is_peeled = self._writer.blocks.is_peeled(loop)
@@ -287,7 +287,7 @@ class _NestWriter:
                 self._body(loop, {**env, loop.range: pool.index(loop.range.size - 1)})
             self._statements.after_block(loop, pool.index(count), env)
 
-    def _points(self, loop: Loop, first: Expr, count: int, env: dict[Range, Expr], end: End | None) -> None:
+    def _points(self, loop: RangeLoop, first: Expr, count: int, env: dict[Range, Expr], end: End | None) -> None:
         """Write `count` points of a loop from `first` on.
 
         Also as a loop if there is one: what it loads of arrays is not what is there at the next point.
@@ -298,7 +298,7 @@ class _NestWriter:
         self._body(loop, {**env, loop.range: pool.add(first, pool.ref(inner))}, end)
         self._close(inner)
 
-    def _body(self, loop: Loop, env: dict[Range, Expr], end: End | None = None) -> None:
+    def _body(self, loop: RangeLoop, env: dict[Range, Expr], end: End | None = None) -> None:
         self._writer.loop_depths[loop] = self._builder.depth
         known = self._writer.known
         if end is not None and end.known:
@@ -318,7 +318,7 @@ class _NestWriter:
         del self._writer.loop_depths[loop]
         self._writer.known = known
 
-    def _branch(self, condition: ValueId, loop: Loop, env: dict[Range, Expr], case: Case | None) -> None:
+    def _branch(self, condition: ValueId, loop: RangeLoop, env: dict[Range, Expr], case: Case | None) -> None:
         """Write the body of a loop once more, for where `condition` holds."""
         self._builder.open(k.If(condition))
         self._builder.load_floor, self._writer.case = self._builder.depth, case
@@ -327,9 +327,9 @@ class _NestWriter:
         self._emitter.forget_blocks()
         self._builder.close()
 
-    def _cases(self, loop: Loop, env: dict[Range, Expr], *, of_lanes: bool = True) -> list[Case]:
+    def _cases(self, loop: RangeLoop, env: dict[Range, Expr], *, of_lanes: bool = True) -> list[Case]:
         """Return the cases that the body of a loop is written apart for; only if masks differ `of_lanes`, if so."""
-        statements = [item for item in loop.body if not isinstance(item, Loop)]
+        statements = [item for item in loop.body if not isinstance(item, RangeLoop)]
         kinds = self._nest.kind
         ranges = [r for s in statements for r in s.order if kinds(r) in (Kind.VECTOR, Kind.UNROLL, Kind.REPEAT)]
         is_vector = any(kinds(range_) is Kind.VECTOR for range_ in ranges)

@@ -16,7 +16,7 @@ from zyx.lowering.fragments import fragments_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zyx.lowering.writer import Env, Writer
+    from zyx.lowering.writer import Env, LoweringState
     from zyx.nest.data import Compute, MatrixTile
     from zyx.nest.expr import Expr
 
@@ -27,7 +27,7 @@ RESULTS: Final = Type(dtypes.float32, 4)
 class Multiplication:
     """Writes the products of matrices in one nest."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LoweringState) -> None:
         self._builder = writer.builder
         self._emitter = writer.emitter
         self._pool = writer.pool

@@ -24,7 +24,7 @@ from zyx.ops import identity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.lowering.writer import Writer
+    from zyx.lowering.writer import LoweringState
     from zyx.nest import expr as e
     from zyx.nest.data import Scan
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class ThreadScan:
     """Writes how the threads of a group scan what they have."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LoweringState) -> None:
         self._writer = writer
         self._builder = writer.builder
         self._emitter = writer.emitter

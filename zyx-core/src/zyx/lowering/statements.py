@@ -18,8 +18,8 @@ from zyx.nest.accesses import stride_along
 from zyx.nest.data import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
-    from zyx.lowering.tree import Loop
-    from zyx.lowering.writer import Env, Writer
+    from zyx.lowering.tree import RangeLoop
+    from zyx.lowering.writer import Env, LoweringState
     from zyx.nest.data import Statement
     from zyx.nest.expr import Expr, Range
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class StatementWriter:
     """Writes each statement where the loops around it stand."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: LoweringState) -> None:
         self._writer = writer
         self._nest = writer.nest
         self._builder = writer.builder
         self._emitter = writer.emitter
         self._accumulation = Accumulation(writer)
-        self._meetings: dict[Loop | Statement, int] = {}
-        self._handed_on: set[Loop | Statement] = set()
+        self._meetings: dict[RangeLoop | Statement, int] = {}
+        self._handed_on: set[RangeLoop | Statement] = set()
         for value, place in writer.storage.items():
             if isinstance(place, InArray) and place.shared:
                 definition = writer.tree.definitions[value]
@@ -46,19 +46,19 @@ class StatementWriter:
                 if finished is not item and self._is_read_within(value, item, len(place.scope)):
                     self._handed_on.add(finished)
 
-    def before(self, item: Loop | Statement, env: Env) -> None:
+    def before(self, item: RangeLoop | Statement, env: Env) -> None:
         """Write what comes in front of a loop or statement."""
         if item in self._meetings:
             self._builder.add(k.Barrier())  # nobody still reads the last contents of the shared array
         self._accumulation.before(item, env)
 
-    def after(self, item: Loop | Statement, env: Env) -> None:
+    def after(self, item: RangeLoop | Statement, env: Env) -> None:
         """Write what comes behind a loop or statement."""
         self._accumulation.after(item, env)
         if item in self._meetings or item in self._handed_on:
             self._builder.add(k.Barrier())
 
-    def _is_read_within(self, value: e.Value, item: Loop | Statement, depth: int) -> bool:
+    def _is_read_within(self, value: e.Value, item: RangeLoop | Statement, depth: int) -> bool:
         """Whether a thread reads what another one made of `value`, in the very iteration of `item` that makes it."""
         for statement, reference in self._writer.tree.uses.get(value, []):
             path = self._writer.tree.paths[statement]
@@ -68,11 +68,11 @@ class StatementWriter:
                         return True
         return False
 
-    def before_block(self, loop: Loop, env: Env) -> None:
+    def before_block(self, loop: RangeLoop, env: Env) -> None:
         """Write what comes in front of a block of a loop that is cut into blocks."""
         self._accumulation.before_block(loop, env)
 
-    def after_block(self, loop: Loop, number: Expr, env: Env) -> None:
+    def after_block(self, loop: RangeLoop, number: Expr, env: Env) -> None:
         """Write what comes behind the block of that number."""
         self._accumulation.after_block(loop, number, env)
 

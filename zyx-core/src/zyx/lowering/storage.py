@@ -26,7 +26,7 @@ from zyx.nest.data import Compute, Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zyx.lowering.tree import Loop, Tree
+    from zyx.lowering.tree import RangeLoop, Tree
     from zyx.nest.data import Nest, Statement
 
 _WRITTEN_OUT = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
@@ -45,7 +45,7 @@ class InArray:
 
     dims: tuple[e.Range, ...]
     shared: bool
-    scope: tuple[Loop, ...]
+    scope: tuple[RangeLoop, ...]
 
     @property
     def length(self) -> int:
@@ -101,7 +101,7 @@ def _place(value: e.Value, definition: Statement, nest: Nest, tree: Tree) -> Sto
     return InArray((*order, *vector), shared, scope)
 
 
-def outermost_reduction(definition: Statement, path: tuple[Loop, ...]) -> int:
+def outermost_reduction(definition: Statement, path: tuple[RangeLoop, ...]) -> int:
     """Return how many loops of `path` lie outside all loops that `definition` reduces over."""
     if isinstance(definition, Compute):
         for depth, loop in enumerate(path):
@@ -110,7 +110,7 @@ def outermost_reduction(definition: Statement, path: tuple[Loop, ...]) -> int:
     return len(path)
 
 
-def _common(a: tuple[Loop, ...], b: tuple[Loop, ...]) -> int:
+def _common(a: tuple[RangeLoop, ...], b: tuple[RangeLoop, ...]) -> int:
     length = 0
     while length < min(len(a), len(b)) and a[length] is b[length]:
         length += 1

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Loop:
+class RangeLoop:
     """A loop over `range` around `body`."""
 
     range: e.Range
     body: list[Item] = field(default_factory=list)
 
 
-Item: TypeAlias = "Loop | Statement"
+Item: TypeAlias = "RangeLoop | Statement"
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class Tree:
     """
 
     body: list[Item]
-    paths: dict[Statement, tuple[Loop, ...]]
+    paths: dict[Statement, tuple[RangeLoop, ...]]
     definitions: dict[e.Value, Statement]
     uses: dict[e.Value, list[tuple[Statement, e.Ref]]]
 
@@ -62,7 +62,7 @@ class Tree:
 def build_tree(nest: Nest) -> Tree:
     """Return the loops of `nest`."""
     tree = Tree([], {}, {}, {})
-    open_: list[Loop] = []
+    open_: list[RangeLoop] = []
     for statement in nest.statements:
         loops = [range_ for range_ in statement.order if nest.kind(range_) is Kind.LOOP]
         shared = 0
@@ -74,7 +74,7 @@ def build_tree(nest: Nest) -> Tree:
             tree.uses.setdefault(reference.value, []).append((statement, reference))
         del open_[shared:]
         for range_ in loops[shared:]:
-            loop = Loop(range_)
+            loop = RangeLoop(range_)
             (open_[-1].body if open_ else tree.body).append(loop)
             open_.append(loop)
         (open_[-1].body if open_ else tree.body).append(statement)
@@ -84,16 +84,16 @@ def build_tree(nest: Nest) -> Tree:
     return tree
 
 
-def statements_in(loop: Loop) -> Iterator[Statement]:
+def statements_in(loop: RangeLoop) -> Iterator[Statement]:
     """Yield the statements inside a loop."""
     for item in loop.body:
-        if isinstance(item, Loop):
+        if isinstance(item, RangeLoop):
             yield from statements_in(item)
         else:
             yield item
 
 
-def _shareable(reference: e.Ref, tree: Tree, open_: list[Loop]) -> int:
+def _shareable(reference: e.Ref, tree: Tree, open_: list[RangeLoop]) -> int:
     """Return how many of the open loops a statement with `reference` may join."""
     definition = tree.definitions[reference.value]
     path = tree.paths[definition]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zyx.lowering.cases import Case
     from zyx.lowering.emit import Emitter
     from zyx.lowering.storage import Storage
-    from zyx.lowering.tree import Loop, Tree
+    from zyx.lowering.tree import RangeLoop, Tree
     from zyx.nest.data import Nest, Statement
 
 #: Bytes of the largest load of a thread.
@@ -34,7 +34,7 @@ _LOAD_BYTES: Final = 16
 Env: TypeAlias = "Mapping[e.Range, e.Expr]"
 
 
-class Writer:
+class LoweringState:
     """The state of writing one nest.
 
     Attributes:
@@ -63,7 +63,7 @@ class Writer:
         self.params: Final = params
         self.thread_axes: Final = thread_axes(nest)
         self.base_depth = 0
-        self.loop_depths: dict[Loop, int] = {}
+        self.loop_depths: dict[RangeLoop, int] = {}
         self.case: Case | None = None
         self.known: frozenset[e.Expr] = frozenset()
         self.arrays: dict[e.Value, ValueId] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Watched:
-    """A call; what `zyx.autograd.watching.Call` says."""
+    """A call; what `zyx.autograd.watching.WatchedCall` says."""
 
     def __init__(
         self, module: Module, runtime: Runtime, before: list[Callable[..., Any]], after: list[Callable[..., Any]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Layer:
+class LayerRow:
     """A module, as a row of a table.
 
     Attributes:
@@ -61,7 +61,7 @@ class Summary:
         has_flops: Whether operations on floats were counted.
     """
 
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[LayerRow] = field(default_factory=list)
     has_flops: bool = False
 
     @property
@@ -172,7 +172,7 @@ def summary(module: Module, *inputs: Any, flops: bool = False, **named: Any) -> 
     return found
 
 
-def _rows(module: Module, known: Mapping[int, Layer]) -> dict[int, Layer]:
+def _rows(module: Module, known: Mapping[int, LayerRow]) -> dict[int, LayerRow]:
     """Return a row for the module and each in it, by identity; that of `known` where it has one."""
     named = list(module.named_modules())
     names = {name for name, _ in named}
@@ -181,12 +181,12 @@ def _rows(module: Module, known: Mapping[int, Layer]) -> dict[int, Layer]:
         cut = name.split(".") if name else []
         outer = [before for end in range(1, len(cut)) if (before := ".".join(cut[:end])) in names]
         label = name.removeprefix(f"{outer[-1]}.") if outer else name
-        layer = Layer(name, label, type(part).__name__, len(outer) + bool(name))
+        layer = LayerRow(name, label, type(part).__name__, len(outer) + bool(name))
         rows[id(part)] = known.get(id(part), layer)
     return rows
 
 
-def _count(module: Module, rows: Mapping[int, Layer]) -> None:
+def _count(module: Module, rows: Mapping[int, LayerRow]) -> None:
     """Write down what tensors the modules have; what several share is of the first."""
     seen: set[int] = set()
     for part in module.modules():
@@ -221,7 +221,7 @@ def _computed_first(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 class _Noting:
     """A hook that writes down what a module gave."""
 
-    def __init__(self, layer: Layer, *, flops: bool) -> None:
+    def __init__(self, layer: LayerRow, *, flops: bool) -> None:
         self._layer, self._flops = layer, flops
 
     def __call__(self, module: Module, _: tuple[Any, ...], result: object) -> None:

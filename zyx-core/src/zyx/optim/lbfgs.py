@@ -15,7 +15,7 @@ from zyx.errors import ArgumentError, StateError
 from zyx.functions.joining import concat, stack
 from zyx.integers import as_index
 from zyx.optim.check import check_range
-from zyx.optim.line_search import Place, strong_wolfe
+from zyx.optim.line_search import LinePoint, strong_wolfe
 from zyx.optim.optimizer import Optimizer, evaluated, grads_of
 from zyx.tensor.creation import zeros
 from zyx.tensor.tensor import Tensor
@@ -175,7 +175,7 @@ class LBFGS(Optimizer):
                 break
             before, at = loss, [parameter.clone().realize() for parameter in self.params]
             if settings.line_search_fn is not None:
-                start = Place(0.0, loss, slope, gradient)
+                start = LinePoint(0.0, loss, slope, gradient)
                 look = self._looker(closure, at, direction)
                 most = settings.max_eval - calls
                 found, more = strong_wolfe(look, start, way, width, settings.tolerance_change, most)
@@ -267,13 +267,13 @@ class LBFGS(Optimizer):
             found = (found + pair.step * (share - (pair.change * found).sum() * pair.inverse)).realize()
         return found
 
-    def _looker(self, closure: Callable[[], Any], at: list[Tensor], direction: Tensor) -> Callable[[float], Place]:
+    def _looker(self, closure: Callable[[], Any], at: list[Tensor], direction: Tensor) -> Callable[[float], LinePoint]:
         """Return what looks at a place on the line from `at`; the parameters stay there."""
 
-        def look(way: float) -> Place:
+        def look(way: float) -> LinePoint:
             self._move(at, direction, way)
             _, loss, gradient = self._evaluated(closure)
-            return Place(way, loss, float((gradient * direction).sum().item()), gradient)
+            return LinePoint(way, loss, float((gradient * direction).sum().item()), gradient)
 
         return look
 

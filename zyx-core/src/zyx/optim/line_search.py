@@ -26,7 +26,7 @@ GROWTH: Final = (0.01, 10.0)
 MARGIN: Final = 0.1
 
 
-class Place(NamedTuple):
+class LinePoint(NamedTuple):
     """A place on the line.
 
     Attributes:
@@ -43,8 +43,8 @@ class Place(NamedTuple):
 
 
 def strong_wolfe(
-    look: Callable[[float], Place], start: Place, first: float, width: float, tolerance: float, most: int
-) -> tuple[Place, int]:
+    look: Callable[[float], LinePoint], start: LinePoint, first: float, width: float, tolerance: float, most: int
+) -> tuple[LinePoint, int]:
     """Return a place where the conditions hold, or the lowest that was seen, and how many were looked at.
 
     Args:
@@ -68,14 +68,14 @@ def strong_wolfe(
 
 
 def _within(
-    ends: list[Place],
-    look: Callable[[float], Place],
-    start: Place,
+    ends: list[LinePoint],
+    look: Callable[[float], LinePoint],
+    start: LinePoint,
     width: float,
     tolerance: float,
     most: int,
     looked: int,
-) -> tuple[Place, int]:
+) -> tuple[LinePoint, int]:
     """Return a place in an interval; see `strong_wolfe`."""
     low, was_near = _lower(ends), False
     while looked < most and abs(ends[1].at - ends[0].at) * width >= tolerance:
@@ -98,19 +98,19 @@ def _within(
     return ends[low], looked + 1
 
 
-def _is_high(now: Place, start: Place) -> bool:
+def _is_high(now: LinePoint, start: LinePoint) -> bool:
     return now.loss > start.loss + C1 * now.at * start.slope
 
 
-def _is_flat(now: Place, start: Place) -> bool:
+def _is_flat(now: LinePoint, start: LinePoint) -> bool:
     return abs(now.slope) <= -C2 * start.slope
 
 
-def _lower(ends: list[Place]) -> int:
+def _lower(ends: list[LinePoint]) -> int:
     return 0 if ends[0].loss <= ends[1].loss else 1
 
 
-def lowest(one: Place, other: Place, bounds: tuple[float, float]) -> float:
+def lowest(one: LinePoint, other: LinePoint, bounds: tuple[float, float]) -> float:
     """Return where a cubic through two places is least, within bounds; their middle, where it has no least place."""
     left, right = (one, other) if one.at <= other.at else (other, one)
     middle = (bounds[0] + bounds[1]) / 2.0

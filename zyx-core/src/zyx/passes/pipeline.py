@@ -1,6 +1,6 @@
 """Run passes one after the other, and say which ones a device needs.
 
-Passes do not verify, print or time; an `Observer` may, since it sees the kernel before and after each of them.
+Passes do not verify, print or time; a `PassObserver` may, since it sees the kernel before and after each of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Pass: TypeAlias = "Callable[[Kernel], Kernel]"
 
 
-class Observer(Protocol):
+class PassObserver(Protocol):
     """Something that looks on while passes run."""
 
     def __call__(self, name: str, before: Kernel, after: Kernel, seconds: float) -> None:
@@ -91,11 +91,11 @@ def pass_name(pass_: Pass) -> str:
     return name
 
 
-_observer: ContextVar[Observer | None] = ContextVar("_observer", default=None)
+_observer: ContextVar[PassObserver | None] = ContextVar("_observer", default=None)
 
 
 @contextmanager
-def observing(observer: Observer | None) -> Iterator[None]:
+def observing(observer: PassObserver | None) -> Iterator[None]:
     """Have `observer` told of all passes that run for this thread or task, and for what it has compiled."""
     token = _observer.set(observer)
     try:
@@ -105,7 +105,7 @@ def observing(observer: Observer | None) -> Iterator[None]:
 
 
 def run_passes(
-    kernel: Kernel, passes: Sequence[Pass], observer: Observer | None = None, *, check: bool = False
+    kernel: Kernel, passes: Sequence[Pass], observer: PassObserver | None = None, *, check: bool = False
 ) -> Kernel:
     """Return what `passes`, in this order, make of a kernel. What a pass has returned it is not asked to do again.
 

@@ -27,7 +27,7 @@ from zyx.backend import API_VERSION, Device, DeviceInfo, MemoryPool
 from zyx.hookspecs import BackendInfo
 from zyx.plugins.check_info import fault_of_info
 from zyx.plugins.discover import normal
-from zyx.plugins.state import BackendState, Step, package_of
+from zyx.plugins.state import BackendState, BackendStep, package_of
 from zyx.plugins.words import explain, shown
 from zyx.settings.check import did_you_mean
 
@@ -46,7 +46,7 @@ _MARK: Final = "zyx_impl"  # the attribute that `hookimpl` sets
 class Refusal(Exception):
     """The verdict that a backend is not taken; the manager turns it into a report, so nobody else sees it."""
 
-    def __init__(self, state: BackendState, step: Step, reason: str, advice: str = "") -> None:
+    def __init__(self, state: BackendState, step: BackendStep, reason: str, advice: str = "") -> None:
         super().__init__(reason)
         self.state = state
         self.step = step
@@ -114,7 +114,7 @@ def _package(entry: Found) -> str:
 
 
 def _not_found(reason: str, advice: str) -> Refusal:
-    return Refusal(BackendState.INVALID, Step.DISCOVER, reason, advice)
+    return Refusal(BackendState.INVALID, BackendStep.DISCOVER, reason, advice)
 
 
 def identify(plugin: object, name: str) -> BackendInfo:
@@ -124,24 +124,28 @@ def identify(plugin: object, name: str) -> BackendInfo:
         Refusal: It breaks one.
         Exception: Whatever its hook raises.
     """
-    results = _hooks_of(_InfoHook, plugin, name, Step.INFO).zyx_backend_info()
+    results = _hooks_of(_InfoHook, plugin, name, BackendStep.INFO).zyx_backend_info()
     if not results:
-        raise _invalid(Step.INFO, "zyx_backend_info is missing, or returns None")
+        raise _invalid(BackendStep.INFO, "zyx_backend_info is missing, or returns None")
     given = results[0]
     if not isinstance(given, BackendInfo):
-        raise _invalid(Step.INFO, f"zyx_backend_info returns {_a(given)}, not a BackendInfo")
+        raise _invalid(BackendStep.INFO, f"zyx_backend_info returns {_a(given)}, not a BackendInfo")
     info = _plain(BackendInfo, given)
     if not all(isinstance(text, str) for text in (info.name, info.version, info.summary)):
-        raise _invalid(Step.INFO, f"name, version and summary of {shown(info)} are not all text")
+        raise _invalid(BackendStep.INFO, f"name, version and summary of {shown(info)} are not all text")
     if not all(isinstance(flag, bool) for flag in (info.works_on_host_memory, info.enabled_by_default)):
-        raise _invalid(Step.INFO, f"works_on_host_memory and enabled_by_default of {shown(info)} are not True or False")
+        raise _invalid(
+            BackendStep.INFO, f"works_on_host_memory and enabled_by_default of {shown(info)} are not True or False"
+        )
     if info.name != name:
-        raise _invalid(Step.INFO, f"the entry point is called {name!r}, and zyx_backend_info says {info.name!r}")
+        raise _invalid(BackendStep.INFO, f"the entry point is called {name!r}, and zyx_backend_info says {info.name!r}")
     match info.api_version:
         case (int(major), int(minor)):
             _check_version(major, minor)
         case other:
-            raise _invalid(Step.INFO, f"its API version is {shown(other)}, not two numbers such as {API_VERSION}")
+            raise _invalid(
+                BackendStep.INFO, f"its API version is {shown(other)}, not two numbers such as {API_VERSION}"
+            )
     return info
 
 
@@ -151,7 +155,7 @@ def check_hooks(plugin: object, name: str) -> pluggy.HookRelay:
     Raises:
         Refusal: It breaks rule 4 or 5.
     """
-    hooks = _hooks_of(hookspecs, plugin, name, Step.CHECK)
+    hooks = _hooks_of(hookspecs, plugin, name, BackendStep.CHECK)
     functions = {
         key: value
         for key in dir(plugin)
@@ -159,11 +163,11 @@ def check_hooks(plugin: object, name: str) -> pluggy.HookRelay:
     }
     for key, value in functions.items():
         if key not in HOOKS:
-            raise _invalid(Step.CHECK, f"there is no hook {key!r}; {did_you_mean(key, HOOKS)}")
+            raise _invalid(BackendStep.CHECK, f"there is no hook {key!r}; {did_you_mean(key, HOOKS)}")
         if getattr(getattr(value, "__func__", value), _MARK, None) is None:
-            raise _invalid(Step.CHECK, f"{key} is not marked with @hookimpl")
+            raise _invalid(BackendStep.CHECK, f"{key} is not marked with @hookimpl")
     if not functions.keys() & {"zyx_memory_pools", "zyx_devices"}:
-        raise _invalid(Step.CHECK, "it has neither zyx_memory_pools nor zyx_devices")
+        raise _invalid(BackendStep.CHECK, "it has neither zyx_memory_pools nor zyx_devices")
     return hooks
 
 
@@ -180,10 +184,12 @@ def devices_in(result: object) -> list[Device]:
 def check_pools(result: object, taken: Mapping[str, MemoryPool]) -> None:
     """Raise `Refusal` if a hook returned other things than pools, or pools whose name is taken."""
     pools = pools_in(result)
-    _check_items(result, len(pools), Step.POOLS, "a MemoryPool")
+    _check_items(result, len(pools), BackendStep.POOLS, "a MemoryPool")
     for number, pool in enumerate(pools):
         if pool.name in taken or any(pool.name == other.name for other in pools[:number]):
-            raise _invalid(Step.POOLS, f"zyx_memory_pools returns a pool {pool.name!r}, and there is one of that name")
+            raise _invalid(
+                BackendStep.POOLS, f"zyx_memory_pools returns a pool {pool.name!r}, and there is one of that name"
+            )
 
 
 def check_devices(
@@ -195,18 +201,18 @@ def check_devices(
         Refusal: They are other things than devices, or have a wrong name, pool or info.
     """
     devices = devices_in(result)
-    _check_items(result, len(devices), Step.DEVICES, "a Device")
+    _check_items(result, len(devices), BackendStep.DEVICES, "a Device")
     records: dict[str, DeviceInfo] = {}
     for number, device in enumerate(devices):
         name = f"{info.name}:{number}"
         if device.name != name:
-            raise _invalid(Step.DEVICES, f"device number {number} is called {shown(device.name)}, not {name}")
+            raise _invalid(BackendStep.DEVICES, f"device number {number} is called {shown(device.name)}, not {name}")
         if not any(device.memory_pool is pool for pool in pools.values()):
-            raise _invalid(Step.DEVICES, f"device {name} works on none of the pools that it was given")
+            raise _invalid(BackendStep.DEVICES, f"device {name} works on none of the pools that it was given")
         records[name] = _record(device, name)
         if (device.memory_pool is host) != info.works_on_host_memory:
             raise _invalid(
-                Step.DEVICES,
+                BackendStep.DEVICES,
                 f"device {name} works on pool {device.memory_pool.name}, but zyx_backend_info says "
                 f"works_on_host_memory={info.works_on_host_memory}",
             )
@@ -218,15 +224,15 @@ def _record(device: Device, name: str) -> DeviceInfo:
     info = _plain(DeviceInfo, given) if isinstance(given, DeviceInfo) else given
     fault = fault_of_info(info)
     if fault:
-        raise _invalid(Step.DEVICES, f"the info of device {name} cannot be used: {fault}")
+        raise _invalid(BackendStep.DEVICES, f"the info of device {name} cannot be used: {fault}")
     try:
         again = device.info
     except Exception as error:  # border: the class of another package
         raise _invalid(
-            Step.DEVICES, f"the info of device {name} can be had once only; then it raises {explain(error)}"
+            BackendStep.DEVICES, f"the info of device {name} can be had once only; then it raises {explain(error)}"
         ) from error
     if again is not given and again != given:
-        raise _invalid(Step.DEVICES, f"the info of device {name} is {shown(given)}, and then {shown(again)}")
+        raise _invalid(BackendStep.DEVICES, f"the info of device {name} is {shown(given)}, and then {shown(again)}")
     return info
 
 
@@ -237,7 +243,7 @@ def _plain(kind: type[RecordT], given: RecordT) -> RecordT:
     return kind(**{field.name: getattr(given, field.name) for field in dataclasses.fields(kind) if field.init})
 
 
-def _hooks_of(specs: ModuleType | type, plugin: object, name: str, step: Step) -> pluggy.HookRelay:
+def _hooks_of(specs: ModuleType | type, plugin: object, name: str, step: BackendStep) -> pluggy.HookRelay:
     # A manager of its own for every plugin: calling a hook then reaches that plugin alone, and one that is refused
     # halfway through its registration leaves no trace beside the others.
     manager = _Hooks("zyx")
@@ -257,7 +263,7 @@ def _check_version(major: int, minor: int) -> None:
     what_changed = "; what its author has to change is in docs/reference/backend-api.md" if older else ""
     raise Refusal(
         BackendState.WRONG_API_VERSION,
-        Step.INFO,
+        BackendStep.INFO,
         f"it is written for version {theirs} of the backend interface, and zyx-core has {ours}{what_changed}",
         "pip install --upgrade {package}" if older else "pip install --upgrade zyx-core",
     )
@@ -267,14 +273,14 @@ def _items(result: object) -> Sequence[object]:
     return result if isinstance(result, list | tuple) else ()
 
 
-def _check_items(result: object, good: int, step: Step, wanted: str) -> None:
+def _check_items(result: object, good: int, step: BackendStep, wanted: str) -> None:
     if result is not None and not isinstance(result, list | tuple):
         raise _invalid(step, f"{step.value} returns {_a(result)}, not a list or tuple")
     if good != len(_items(result)):
         raise _invalid(step, f"an item of what {step.value} returns is not {wanted}: {shown(result)}")
 
 
-def _invalid(step: Step, reason: str) -> Refusal:
+def _invalid(step: BackendStep, reason: str) -> Refusal:
     return Refusal(BackendState.INVALID, step, reason)
 
 

@@ -40,14 +40,14 @@ class SlowDeviceWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenDevice:
     """A device, and why it was chosen, in words."""
 
     device: Device
     reason: str
 
 
-def choose_device(name: str | None, opened: OpenedBackends) -> Choice:
+def choose_device(name: str | None, opened: OpenedBackends) -> ChosenDevice:
     """Return the device that `name` means, or the default device, opening what is needed to tell.
 
     Warns with `SlowDeviceWarning` if the interpreter is taken because there is nothing else.
@@ -65,7 +65,9 @@ def choose_device(name: str | None, opened: OpenedBackends) -> Choice:
         opened.open(preferred.partition(":")[0])
         device = _find(preferred, opened)
         if device is not None:
-            return Choice(device, f"{preferred} is preferred ({settings.sources.origins.get('devices.order', 'code')})")
+            return ChosenDevice(
+                device, f"{preferred} is preferred ({settings.sources.origins.get('devices.order', 'code')})"
+            )
     left_out = opened.open_likely()
     if left_out and not any(_is_guessed(device, opened) for device in opened.devices.values()):
         left_out = []
@@ -74,11 +76,11 @@ def choose_device(name: str | None, opened: OpenedBackends) -> Choice:
     if choice is None:
         raise NoDeviceError(_with_list("there is no device that zyx can use", opened))
     if left_out:
-        return Choice(choice.device, f"{choice.reason}; not opened, since they see none: {', '.join(left_out)}")
+        return ChosenDevice(choice.device, f"{choice.reason}; not opened, since they see none: {', '.join(left_out)}")
     return choice
 
 
-def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
+def _named(name: str, asked_by: str, opened: OpenedBackends) -> ChosenDevice:
     text = name.strip().lower()
     if text in {CPU, f"{CPU}:0"}:
         return _cpu(asked_by, opened)
@@ -89,7 +91,7 @@ def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
         raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {did_you_mean(text, known)}", opened))
     device = _find(text, opened)
     if device is not None:
-        return Choice(device, f"asked for by {asked_by}")
+        return ChosenDevice(device, f"asked for by {asked_by}")
     if report.state is BackendState.READY:
         models = (f"{device} ({one_line(opened.infos[device].model)})" for device in report.devices)
         have = f"backend {report.name} has {', '.join(models) or 'no devices'}"
@@ -101,7 +103,7 @@ def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
     ) from report.error
 
 
-def _cpu(asked_by: str, opened: OpenedBackends) -> Choice:
+def _cpu(asked_by: str, opened: OpenedBackends) -> ChosenDevice:
     for backend_name, backend in opened.manager.load().items():
         if backend.info is not None and backend.info.works_on_host_memory:
             opened.open(backend_name)
@@ -109,7 +111,7 @@ def _cpu(asked_by: str, opened: OpenedBackends) -> Choice:
     choice = _fastest((device for device in opened.devices.values() if device.memory_pool is host), opened)
     if choice is None:
         raise NoDeviceError(_with_list(f"no device {CPU!r} (from {asked_by}): nothing works on host memory", opened))
-    return Choice(choice.device, f"{CPU} is asked for by {asked_by}; {choice.reason}")
+    return ChosenDevice(choice.device, f"{CPU} is asked for by {asked_by}; {choice.reason}")
 
 
 def _find(name: str, opened: OpenedBackends) -> Device | None:
@@ -136,7 +138,7 @@ def _is_guessed(device: Device, opened: OpenedBackends) -> bool:
     return opened.backend_of(device) not in (_LAST_RESORT, NEVER_GUESSED) and opened.compiles(device)
 
 
-def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | None:
+def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> ChosenDevice | None:
     able = [device for device in ranked(candidates, opened) if opened.backend_of(device) != NEVER_GUESSED]
     if not able:
         return None
@@ -145,10 +147,10 @@ def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | N
     if opened.backend_of(best) == _LAST_RESORT:
         # At the place of this very line, so that Python's rule of one warning a place makes it one a process.
         warnings.warn(_slow(opened), SlowDeviceWarning, stacklevel=1)
-        return Choice(best, f"there is nothing else, and it is very slow; {_way_out(opened)}")
+        return ChosenDevice(best, f"there is nothing else, and it is very slow; {_way_out(opened)}")
     if len(able) == 1:
-        return Choice(best, "it is the only device")
-    return Choice(
+        return ChosenDevice(best, "it is the only device")
+    return ChosenDevice(
         best, f"it is the fastest of {len(able)}: about {rate(opened.infos[best.name].flops_per_s, 'FLOP/s')}"
     )
 

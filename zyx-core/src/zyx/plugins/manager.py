@@ -12,7 +12,7 @@ from zyx.plugins import check
 from zyx.plugins.border import Border, Overdue
 from zyx.plugins.check import Refusal
 from zyx.plugins.discover import installed
-from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step, package_of
+from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep, package_of
 from zyx.plugins.verdict import TIMEOUT, advice_for, verdict
 from zyx.plugins.words import explain, one_line, text_of
 from zyx.settings import variables
@@ -70,7 +70,7 @@ class Backend:
         if text not in self.report.faults:
             self.update(faults=(*self.report.faults, text))
 
-    def fail(self, step: Step, error: BaseException, state: BackendState, advice: str = "") -> None:
+    def fail(self, step: BackendStep, error: BaseException, state: BackendState, advice: str = "") -> None:
         """Record that the backend got no further than `step`."""
         if isinstance(error, Refusal):
             state, step, advice = error.state, error.step, error.advice.format(package=self.report.package) or advice
@@ -98,7 +98,7 @@ class _Loading:
     def __init__(self, load: Callable[[], object], name: str) -> None:
         self._load = load
         self._name = name
-        self.step = Step.IMPORT
+        self.step = BackendStep.IMPORT
         self.is_over = False
         self.info: BackendInfo | None = None
         self.hooks: pluggy.HookRelay | None = None
@@ -107,9 +107,9 @@ class _Loading:
         """Import it, and check what it declares. Raises whatever the plugin raises, and `Refusal`."""
         try:
             plugin = self._load()
-            self.step = Step.INFO
+            self.step = BackendStep.INFO
             self.info = check.identify(plugin, self._name)
-            self.step = Step.CHECK
+            self.step = BackendStep.CHECK
             self.hooks = check.check_hooks(plugin, self._name)
         finally:
             self.is_over = True
@@ -152,7 +152,7 @@ class PluginManager:
     def mark_lost(self, name: str, error: Exception) -> None:
         """Record that a device of a backend stopped answering."""
         advice = "start the program again; if it happens again, look into the system's log for the driver's messages"
-        self.load()[name].fail(Step.USE, error, BackendState.LOST, advice)
+        self.load()[name].fail(BackendStep.USE, error, BackendState.LOST, advice)
 
     def border(self) -> Border:
         """Return what the code of other packages is run from, for as long as the settings allow."""
@@ -173,7 +173,7 @@ class PluginManager:
                     entry, refusal = refused[name]
                     report = BackendReport(name, BackendState.INVALID, package=entry.package, version=entry.version)
                     backends[name] = Backend(report)
-                    backends[name].fail(Step.DISCOVER, refusal, BackendState.INVALID)
+                    backends[name].fail(BackendStep.DISCOVER, refusal, BackendState.INVALID)
                 else:
                     backends[name] = Backend(_not_installed(name))
         return backends
@@ -204,7 +204,7 @@ class PluginManager:
             if isinstance(error, Overdue):
                 _given_up[key] = loading
             state, advice = verdict(error, report, entry.value)
-            if loading.step is Step.IMPORT:
+            if loading.step is BackendStep.IMPORT:
                 state = BackendState.IMPORT_FAILED
             self._identify(backend, loading)
             backend.fail(loading.step, error, state, advice or advice_for(entry.package))

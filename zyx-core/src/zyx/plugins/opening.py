@@ -11,7 +11,7 @@ from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsErr
 from zyx.hookspecs import BackendConfig, KernelPass
 from zyx.plugins import check
 from zyx.plugins.measured import kept_rates
-from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step
+from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep
 from zyx.plugins.verdict import verdict
 from zyx.plugins.words import explain, shown, text_of
 from zyx.settings.paths import cache_directory, thread_count
@@ -119,7 +119,7 @@ class OpenedBackends:
             for device in devices:
                 self.devices.pop(device.name, None)
             error = DeviceLostError("it was opened before this process was forked, which drivers do not survive")
-            backend.fail(Step.USE, error, BackendState.LOST, "start processes by multiprocessing's method spawn")
+            backend.fail(BackendStep.USE, error, BackendState.LOST, "start processes by multiprocessing's method spawn")
             backend.update(devices=())
             pools += self._pools_of[name]
             for pool in self._pools_of[name]:
@@ -241,7 +241,7 @@ class OpenedBackends:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # border: the hooks and drivers of another package
-            if isinstance(error, SettingsError) and opening.step is Step.CONFIG:
+            if isinstance(error, SettingsError) and opening.step is BackendStep.CONFIG:
                 raise  # it is the user's
             state, advice = verdict(error, backend.report, backend.module)
             backend.fail(opening.step, error, state, advice)
@@ -250,7 +250,7 @@ class OpenedBackends:
         self.pools.update((pool.name, pool) for pool in opening.pools)
         self.devices.update((device.name, device) for device in opening.devices)
         self.infos.update(opening.infos)
-        backend.update(state=BackendState.READY, step=Step.USE, devices=tuple(opening.infos))
+        backend.update(state=BackendState.READY, step=BackendStep.USE, devices=tuple(opening.infos))
 
     def _call_hooks(self, backend: Backend, info: BackendInfo, opening: _Opening, taken: dict[str, MemoryPool]) -> None:
         """Let the backend open its pools and devices; what is open when something is raised is closed.
@@ -259,11 +259,11 @@ class OpenedBackends:
         """
         try:
             config = self._config(backend)
-            opening.step = Step.POOLS
+            opening.step = BackendStep.POOLS
             result = backend.call("zyx_memory_pools", config=config)
             opening.pools = check.pools_in(result)
             check.check_pools(result, taken)
-            opening.step = Step.DEVICES
+            opening.step = BackendStep.DEVICES
             host = taken.get(_HOST)
             reachable = {pool.name: pool for pool in ([] if host is None else [host]) + opening.pools}
             result = backend.call("zyx_devices", config=config, pools=reachable)
@@ -282,7 +282,7 @@ class OpenedBackends:
         record = backend.call("zyx_config_section")
         if record is not None and not isinstance(record, type):
             raise check.Refusal(
-                BackendState.INVALID, Step.CONFIG, f"zyx_config_section returns {shown(record)}, not a class"
+                BackendState.INVALID, BackendStep.CONFIG, f"zyx_config_section returns {shown(record)}, not a class"
             )
         section: object = backend_section(settings, name, Nothing if record is None else record)
         return BackendConfig(
@@ -354,7 +354,7 @@ class _Opening:
     """
 
     def __init__(self) -> None:
-        self.step = Step.CONFIG
+        self.step = BackendStep.CONFIG
         self.pools: list[MemoryPool] = []
         self.devices: list[Device] = []
         self.infos: dict[str, DeviceInfo] = {}

@@ -24,7 +24,7 @@ class BackendState(enum.Enum):
     LOST = "lost"  # it was ready, and its device stopped answering
 
 
-class Step(enum.Enum):
+class BackendStep(enum.Enum):
     """What was being done with a backend when its state was reached."""
 
     DISCOVER = "looking for packages"
@@ -58,7 +58,7 @@ class BackendReport:
 
     name: str
     state: BackendState
-    step: Step = Step.DISCOVER
+    step: BackendStep = BackendStep.DISCOVER
     reason: str = ""
     advice: str = ""
     package: str = ""

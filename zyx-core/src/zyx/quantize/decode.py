@@ -1,8 +1,8 @@
 """Packed numbers as float32, by the operations that tensors have: the kernel that needs the numbers makes them.
 
 Everything is shifts, masks and bits read as floats. All numbers together are made by shifts that are counted along
-axes; what one `Place` has, by shifts that are constants: a sum over all places then reads the bytes that they share
-once, and what belongs to a whole block, its scale, is outside of the loop over the numbers.
+axes; what one `ChunkPlace` has, by shifts that are constants: a sum over all places then reads the bytes that they
+share once, and what belongs to a whole block, its scale, is outside of the loop over the numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-class Place(NamedTuple):
+class ChunkPlace(NamedTuple):
     """One chunk of each block; see `zyx.quantize.layouts`."""
 
     section: int
@@ -34,9 +34,9 @@ class Place(NamedTuple):
         return self.section * layout.parts + self.part
 
 
-def places(layout: Layout) -> Iterator[Place]:
+def places(layout: Layout) -> Iterator[ChunkPlace]:
     """Yield the places of a block, first numbers first."""
-    return map(Place._make, itertools.product(range(layout.sections), range(layout.parts)))
+    return map(ChunkPlace._make, itertools.product(range(layout.sections), range(layout.parts)))
 
 
 class Decoded(NamedTuple):
@@ -60,7 +60,7 @@ class Decoded(NamedTuple):
         return scaled if self.offset is None else scaled + self.offset
 
 
-class Blocks:
+class PackedBlocks:
     """The bytes of blocks, wherever they lie.
 
     Attributes:
@@ -90,7 +90,7 @@ class Blocks:
 
 
 def interleave(layout: Layout, data: Tensor, rows: int) -> Tensor:
-    """Return ``(n / rows, rows * bytes)`` of the bytes ``(n, bytes)`` of rows, as `Blocks` finds them."""
+    """Return ``(n / rows, rows * bytes)`` of the bytes ``(n, bytes)`` of rows, as `PackedBlocks` finds them."""
     blocks = data.reshape((data.shape[0] // rows, rows, -1, layout.nbytes))
     start = layout.low.at
     end = start + layout.count * layout.low.bits // 8
@@ -103,7 +103,7 @@ def interleave(layout: Layout, data: Tensor, rows: int) -> Tensor:
     return concat(parts, axis=-1).reshape((blocks.shape[0], -1))
 
 
-def decode(layout: Layout, data: Tensor, place: Place | None = None) -> Decoded:
+def decode(layout: Layout, data: Tensor, place: ChunkPlace | None = None) -> Decoded:
     """Return the numbers of rows, or those at one place of their blocks, for which there is one section and one part.
 
     Args:
@@ -111,7 +111,7 @@ def decode(layout: Layout, data: Tensor, place: Place | None = None) -> Decoded:
         data: uint8, ``(..., bytes of a row)``.
         place: None means all.
     """
-    blocks = Blocks(layout, data)
+    blocks = PackedBlocks(layout, data)
     scale = _float(blocks, layout.scale, 4 if layout.wide_scale else 2)
     offset = None if layout.offset is None else _float(blocks, layout.offset, 2)
     integers = _integers(layout, blocks, place)
@@ -126,11 +126,11 @@ def decode(layout: Layout, data: Tensor, place: Place | None = None) -> Decoded:
     return Decoded(integers, scale, offset)
 
 
-def _axes(layout: Layout, place: Place | None = None) -> tuple[int, int]:
+def _axes(layout: Layout, place: ChunkPlace | None = None) -> tuple[int, int]:
     return (layout.sections, layout.parts) if place is None else (1, 1)
 
 
-def _at(x: Tensor, place: Place | None, behind: int) -> Tensor:
+def _at(x: Tensor, place: ChunkPlace | None, behind: int) -> Tensor:
     """Return what lies at a place, of what has axes for sections and parts, and so many `behind` these."""
     if place is None:
         return x
@@ -138,13 +138,13 @@ def _at(x: Tensor, place: Place | None, behind: int) -> Tensor:
     return x[(..., section, part, *(slice(None),) * behind)]
 
 
-def _float(blocks: Blocks, at: int, nbytes: int) -> Tensor:
+def _float(blocks: PackedBlocks, at: int, nbytes: int) -> Tensor:
     """Return the float at a byte of each block as float32, with axes for sections, parts, groups and numbers."""
     value = bitcast(blocks.bytes(at, nbytes), "float32" if nbytes == 4 else "float16").astype(dtypes.float32)
     return value.reshape((*value.shape[:-1], 1, 1, 1, 1))
 
 
-def _pairs(layout: Layout, at: int, blocks: Blocks, place: Place | None) -> tuple[Tensor, Tensor]:
+def _pairs(layout: Layout, at: int, blocks: PackedBlocks, place: ChunkPlace | None) -> tuple[Tensor, Tensor]:
     """Return the s and t of chunks, of 6 bits; upper bits of those from the fourth on lie above the first ones."""
     first, second, third = (blocks.bytes(at + i, 4) for i in (0, 4, 8))
     if place is not None:
@@ -160,7 +160,7 @@ def _pairs(layout: Layout, at: int, blocks: Blocks, place: Place | None) -> tupl
     return own, other
 
 
-def _integers(layout: Layout, blocks: Blocks, place: Place | None) -> Tensor:
+def _integers(layout: Layout, blocks: PackedBlocks, place: ChunkPlace | None) -> Tensor:
     """Return the integers less the middle, ``(..., sections, parts, width)``, of which dtype does not matter."""
     low, width, lead = layout.low, layout.width, blocks.lead
     shape = (*lead, *_axes(layout, place), width)
@@ -184,7 +184,7 @@ def _integers(layout: Layout, blocks: Blocks, place: Place | None) -> Tensor:
     return codes - layout.middle if layout.middle else codes
 
 
-def _high(layout: Layout, high: Bits, blocks: Blocks, place: Place | None) -> Tensor:
+def _high(layout: Layout, high: Bits, blocks: PackedBlocks, place: ChunkPlace | None) -> Tensor:
     """Return the high bits: those of chunk c lie in row ``c // n`` of the bytes, where n is how many share one."""
     stored = blocks.bytes(high.at, layout.count * high.bits // 8)
     stored = stored.reshape((*blocks.lead, -1, 1, layout.width))

@@ -27,7 +27,7 @@ from zyx.kernel.run import run as run_kernel
 from zyx.kernel.verify import verify
 from zyx.nest.run import run_nest
 from zyx.passes.simplify import simplify
-from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
+from zyx.runtime.differences import Difference, Expected, first_difference, shifted
 from zyx.runtime.first_rule import first_rule
 from zyx.runtime.prepared import difference_of_graphs, points_of_graph
 from zyx.runtime.stages import Following, texts_of
@@ -261,14 +261,14 @@ class Bisection(Following):
     def _pass_over(self, where: str, why: str) -> None:
         self.passed_over[where, why] = self.passed_over.get((where, why), 0) + 1
 
-    def _difference(self, wanted: Sequence[Wanted], found: Sequence[Array]) -> Difference | None:
+    def _difference(self, wanted: Sequence[Expected], found: Sequence[Array]) -> Difference | None:
         return first_difference(wanted, found, self._tolerance)
 
     def _rule(
         self,
         step: _Step,
         before: Kernel | None,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[Expected],
         making: Making,
         arguments: Sequence[Array | Scalar],
     ) -> str:
@@ -311,7 +311,7 @@ def _steps(making: Making) -> Iterator[_Step]:
             yield _Step("pass", step.name, str(step.after), run, step.after)
 
 
-def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Wanted]:
+def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Expected]:
     """Return what a launch is to give."""
     written = _places_written(making)
     buffers = making.launched.buffers
@@ -324,7 +324,7 @@ def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Wanted]
                 else _run_nests(making.source.nests if making.source is not None else (), making, arguments)
             )
         return [  # of what has its length from the launch there are no rows and columns
-            Wanted(*(known if math.prod(known[0]) == values.size else _flat(values, known[1])), values, None)
+            Expected(*(known if math.prod(known[0]) == values.size else _flat(values, known[1])), values, None)
             for known, values in zip(shapes, plain, strict=True)
         ]
     values = _values_of(making, arguments)
@@ -332,14 +332,14 @@ def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Wanted]
     exact = evaluate(making.graph.outputs, values.__getitem__, exact=True)
     numbers = _outputs_of(making)
     return [
-        Wanted(*known, own[number].reshape(-1), exact[number].reshape(-1))
+        Expected(*known, own[number].reshape(-1), exact[number].reshape(-1))
         for number, known in zip(numbers, shapes, strict=True)
     ]
 
 
 def _loosened(
-    wanted: Sequence[Wanted], making: Making, arguments: Sequence[Array | Scalar], tolerance: float | None
-) -> list[Wanted]:
+    wanted: Sequence[Expected], making: Making, arguments: Sequence[Array | Scalar], tolerance: float | None
+) -> list[Expected]:
     """Return `wanted` with what else results may be, as floats may be off before they become something else."""
     if making.graph is None:
         return list(wanted)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.runtime.buffer import Memory
+    from zyx.runtime.buffer import Allocator
     from zyx.runtime.plan import Plan, Slice
     from zyx.runtime.trace import Trace
     from zyx.specialise.table import Way
@@ -49,7 +49,7 @@ class BoundedPlan:
         """Those of the plan."""
         return self.plan.steps
 
-    def run(self, leaves: Sequence[Buffer | Scalar], memory: Memory, trace: Trace) -> list[Buffer]:
+    def run(self, leaves: Sequence[Buffer | Scalar], memory: Allocator, trace: Trace) -> list[Buffer]:
         """Run the plan on the buffers of the leaves; return those of the results, when they are computed.
 
         Raises:

@@ -223,7 +223,7 @@ class _Count:
         self.live_bytes -= nbytes
 
 
-class Memory:
+class Allocator:
     """Allocates buffers, and gives them back after their last use.
 
     Attributes:

@@ -25,7 +25,7 @@ from zyx.libraries.match import match_problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.autotune.store import Store, Winner
+    from zyx.autotune.store import TuningStore, Winner
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.nest.data import Nest
@@ -44,7 +44,9 @@ class Candidates:
         store: What was found by measuring.
     """
 
-    def __init__(self, settings: Autotune, offered: Callable[[Device], Sequence[LibraryKernel]], store: Store) -> None:
+    def __init__(
+        self, settings: Autotune, offered: Callable[[Device], Sequence[LibraryKernel]], store: TuningStore
+    ) -> None:
         self._settings = settings
         self._offered = offered
         self._store = store

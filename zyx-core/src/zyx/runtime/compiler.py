@@ -12,7 +12,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.autotune.store import Store, digest_with
+from zyx.autotune.store import TuningStore, digest_with
 from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.kernel.digest import digest_of_kernel
@@ -90,14 +90,14 @@ class Compiler:
         self,
         trace: Trace,
         kept: KeptKernels | None = None,
-        store: Store | None = None,
+        store: TuningStore | None = None,
         tuned: Callable[[Sequence[Nest], str, Device], None] | None = None,
         others: Callable[[Device], Mapping[str, Callable[[dict[str, Any]], Move]]] = lambda device: {},
     ) -> None:
         self.compiled = 0
         self.restored = 0
         self.trace = trace
-        self.store = Store(None) if store is None else store
+        self.store = TuningStore(None) if store is None else store
         self._tuned = tuned
         self._others = others
         self._kept = KeptKernels(None, 0) if kept is None else kept

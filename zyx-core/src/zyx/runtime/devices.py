@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.errors import InitializationError
+from zyx.errors import InitializationError, SettingsError
 from zyx.runtime import lifetime
-from zyx.runtime.buffer import Memory
+from zyx.runtime.buffer import Allocator
 from zyx.runtime.trace import LINES, TIMED, Trace
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GROUP: Final = "|"
 
 
-class Devices:
+class OpenDevices:
     """The devices of a runtime. Nothing is opened before a device is needed.
 
     Args:
@@ -47,7 +47,7 @@ class Devices:
     observers: Observers
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None) -> None:
-        self.memory = Memory()
+        self.memory = Allocator()
         self.lock = threading.RLock()
         self.lost_pools: set[MemoryPool] = set()
         self._given_settings = settings
@@ -88,7 +88,6 @@ class Devices:
         Raises:
             SettingsError: Something would change that devices are opened with, and one is open. Nothing has changed.
         """
-        from zyx.errors import SettingsError
         from zyx.plugins.opening import OpenedBackends
 
         with self.lock:
@@ -290,4 +289,4 @@ class Devices:
 
 
 #: The default devices of the ``with`` blocks that this thread or task is in, innermost last.
-_scopes: ContextVar[tuple[tuple[Devices, str], ...]] = ContextVar("default_devices", default=())
+_scopes: ContextVar[tuple[tuple[OpenDevices, str], ...]] = ContextVar("default_devices", default=())

@@ -29,7 +29,7 @@ _TIMES: Final = 8
 _COMPUTED: Final = (n.Unary, n.Binary, n.Reduce, n.Scan, n.Fourier, n.Cast)
 
 
-class Wanted(NamedTuple):
+class Expected(NamedTuple):
     """What a result is to be.
 
     Attributes:
@@ -82,12 +82,13 @@ class Difference(NamedTuple):
 
 
 def first_difference(
-    wanted: Sequence[Wanted], found: Sequence[Array], tolerance: float | None = None
+    wanted: Sequence[Expected], found: Sequence[Array], tolerance: float | None = None
 ) -> Difference | None:
     """Return how the first result that differs does; None if all are as wanted.
 
-    An element is as wanted if it is that of `Wanted.plain` or `Wanted.exact`. Else a float may be off by the tolerance
-    as a part of its size, or of the mean size if that is more, and by eight times what NumPy is off in its own type.
+    An element is as wanted if it is that of `Expected.plain` or `Expected.exact`. Else a float may be off by the
+    tolerance as a part of its size, or of the mean size if that is more, and by eight times what NumPy is off in
+    its own type.
 
     Args:
         wanted: What the results are to be.
@@ -101,7 +102,7 @@ def first_difference(
     return None
 
 
-def _difference(number: int, wanted: Wanted, found: Array, tolerance: float | None) -> Difference | None:
+def _difference(number: int, wanted: Expected, found: Array, tolerance: float | None) -> Difference | None:
     is_float = wanted.dtype.is_float
     mine, plain = (_kept(array, wanted) for array in (found, wanted.plain))
     exact = plain if wanted.exact is None else _kept(wanted.exact, wanted)
@@ -133,7 +134,7 @@ def _difference(number: int, wanted: Wanted, found: Array, tolerance: float | No
     )  # fmt: skip
 
 
-def _kept(array: Array, wanted: Wanted) -> Array:
+def _kept(array: Array, wanted: Expected) -> Array:
     """Return the part of a result that is of use."""
     return array.reshape(wanted.shape)[tuple(slice(size) for size in wanted.kept)]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from zyx.backend import Device, Program
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
     from zyx.nest.data import Nest
     from zyx.nest.expr import Param
@@ -48,7 +48,7 @@ class Drawn:
         node_of: The node of each buffer and number.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[KernelPart]
     nests: Sequence[Nest]
     node_of: Mapping[Param, Node]
 
@@ -63,14 +63,14 @@ class Drawn:
         return tuple(node for part in self.parts for node in part.written)
 
 
-def lines_of_parts(parts: Sequence[Part]) -> tuple[str, ...]:
+def lines_of_parts(parts: Sequence[KernelPart]) -> tuple[str, ...]:
     """Return the lines that kernels are from, as far as they are noted."""
     nodes = [node for part in parts for node in (*part.stored, *part.region.order) if node not in part.region.inputs]
     # One move of elements serves for all lines that ask for it: what is computed says more.
     return lines_of(node for node in nodes if not isinstance(node, MOVEMENT)) or lines_of(nodes)
 
 
-def check_work(nest: Nest, part: Part) -> None:
+def check_work(nest: Nest, part: KernelPart) -> None:
     """Refuse what would take years, before anything is computed: kernels cannot be interrupted.
 
     Raises:
@@ -84,7 +84,7 @@ def check_work(nest: Nest, part: Part) -> None:
         )
 
 
-def name_of(parts: Sequence[Part]) -> str:
+def name_of(parts: Sequence[KernelPart]) -> str:
     """Return an identifier that tells people what a kernel is about."""
     part = parts[0]
     kinds = dict.fromkeys(

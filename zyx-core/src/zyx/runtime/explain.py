@@ -12,6 +12,7 @@ from zyx.graph.rebuild import merged
 from zyx.graph.signature import signature
 from zyx.kernel.count import count
 from zyx.pairs import lower
+from zyx.plugins.describe import html_table, size
 from zyx.runtime.compiler import Compiler
 from zyx.runtime.host_step import HostStep
 from zyx.runtime.lazy import Unread, read_slices_only
@@ -41,8 +42,6 @@ class ExplainedPlan(dict[str, Any]):
     """What `explain_plan` returns: data, which notebooks show as tables."""
 
     def _repr_html_(self) -> str:
-        from zyx.plugins.describe import html_table, size
-
         steps: list[tuple[str, ...]] = [("STEP", "KIND", "NAME", "DEVICE", "READS", "WRITES", "BYTES", "FLOP")]
         for number, step in enumerate(self["steps"]):
             reads, writes = (" ".join(map(str, step[key])) for key in ("reads", "writes"))

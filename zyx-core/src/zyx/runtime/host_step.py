@@ -25,7 +25,7 @@ Array: TypeAlias = "npt.NDArray[Any]"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArraySlot:
     """Where an array of a call lies: the number of the buffer, and how to read it."""
 
     buffer: int
@@ -39,8 +39,8 @@ class HostStep:
 
     call: HostCall
     device: str
-    reads: tuple[Place, ...]
-    writes: tuple[Place, ...]
+    reads: tuple[ArraySlot, ...]
+    writes: tuple[ArraySlot, ...]
     lines: tuple[str, ...] = ()
 
     @property
@@ -70,7 +70,7 @@ class HostStep:
         trace.called(self, time.perf_counter() - started, buffers)
 
 
-def _read(buffer: Buffer | Scalar, place: Place) -> Array:
+def _read(buffer: Buffer | Scalar, place: ArraySlot) -> Array:
     """Return the values of a buffer, or the number that the plan is given in place of one."""
     if not isinstance(buffer, Buffer):
         return np.full(place.shape, buffer, place.dtype.numpy)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.graph.node import Leaf, Node
-    from zyx.runtime.devices import Devices
+    from zyx.runtime.devices import OpenDevices
     from zyx.runtime.handle import Handle
 
 _OURS: Final = str(Path(__file__).parents[1]) + os.sep
@@ -37,7 +37,7 @@ class Lines:
 
     is_recording = False
 
-    def __init__(self, runtime: Devices) -> None:
+    def __init__(self, runtime: OpenDevices) -> None:
         self._runtime: Final = runtime
         self.wanted = 0
 
@@ -72,7 +72,7 @@ def _short(file: str) -> str:
     return file.removeprefix(here)
 
 
-def follow_lines(runtime: Devices) -> Callable[[], None]:
+def follow_lines(runtime: OpenDevices) -> Callable[[], None]:
     """Note lines of a runtime's operations from now on, where debugging asks for it; return what ends that.
 
     It has to be ended as often as it is asked for.
@@ -85,7 +85,7 @@ def follow_lines(runtime: Devices) -> Callable[[], None]:
     return partial(_end, runtime, lines)
 
 
-def _end(runtime: Devices, lines: Lines) -> None:
+def _end(runtime: OpenDevices, lines: Lines) -> None:
     lines.wanted -= 1
     if not lines.wanted:
         runtime.observers.drop_bystander(lines)

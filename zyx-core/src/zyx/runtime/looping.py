@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
     from zyx.dtype import DType
-    from zyx.fusion.partition import Part
-    from zyx.graph.loop import Body, Loop, Step
+    from zyx.fusion.partition import KernelPart
+    from zyx.graph.loop import Body, Loop, LoopStep
     from zyx.graph.node import Node
     from zyx.runtime.places import Launched
     from zyx.shape import Shape
@@ -67,7 +67,7 @@ class WrittenRows:
         """Note what is stored for each output."""
         self.stored = stored
 
-    def note(self, launches: Sequence[Sequence[Part]]) -> None:
+    def note(self, launches: Sequence[Sequence[KernelPart]]) -> None:
         """Note in the parts which of their nodes are rows."""
         boxes: dict[Node, list[Box]] = {}
         for row, box in self._rows:
@@ -125,7 +125,7 @@ class _Sequence:
         self._pieces.append((start, apart, offset, unit))
         return Box(node.shape, node.dtype, node.device, self.data, start, (apart,), unit)
 
-    def numbers(self, step: Step) -> dict[Node, int]:
+    def numbers(self, step: LoopStep) -> dict[Node, int]:
         """Return what the kernels of a step are given for it."""
         found: dict[Node, int] = {self._start: step.first * self._step // self._unit}
         for start, apart, offset, unit in self._pieces:

@@ -15,7 +15,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
+from zyx.dtype import accumulator
 from zyx.errors import GradientError, TraceError
+from zyx.ops import ReduceOp
 from zyx.runtime.tracing import Tracing, place_outside
 
 if TYPE_CHECKING:
@@ -249,8 +251,5 @@ class _Refused:
 
 def _added_up(graph: Graph, of_all: Node) -> Node:
     """Return the sum over the examples, which are along the first axis."""
-    from zyx.dtype import accumulator
-    from zyx.ops import ReduceOp
-
     total = graph.reduce(ReduceOp.SUM, graph.cast(of_all, accumulator(of_all.dtype)), (0,))
     return graph.cast(graph.reshape(total, of_all.shape[1:]), of_all.dtype)

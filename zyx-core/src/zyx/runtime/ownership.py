@@ -46,7 +46,7 @@ def shared_of(handles: Sequence[Handle], places: Iterable[int]) -> list[int]:
     return shared
 
 
-class Kept:
+class CopyOnWrite:
     """Keeps old values that a run is to store over, if others come to have them while it waits.
 
     Args:

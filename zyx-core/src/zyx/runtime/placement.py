@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import MemoryPool
     from zyx.graph.node import Node
-    from zyx.runtime.buffer import Memory
+    from zyx.runtime.buffer import Allocator
     from zyx.runtime.trace import Trace
 
 DeviceLike: TypeAlias = "str | int | Device | Sequence[DeviceLike]"
@@ -70,7 +70,7 @@ class Placement:
     """
 
     def __init__(
-        self, device_of: Callable[[str], Device], devices: Callable[[], Sequence[Device]], memory: Memory
+        self, device_of: Callable[[str], Device], devices: Callable[[], Sequence[Device]], memory: Allocator
     ) -> None:
         self.groups: dict[str, tuple[Device, ...]] = {}
         self._device_of = device_of

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
-    from zyx.runtime.buffer import Memory
+    from zyx.runtime.buffer import Allocator
     from zyx.runtime.trace import Trace
 
 
@@ -94,7 +94,7 @@ class Plan:
         """The devices that launch something."""
         return {step.device for step in self.steps if isinstance(step, LaunchStep)}
 
-    def allocate(self, memory: Memory, slices: Sequence[Slice]) -> list[Buffer]:
+    def allocate(self, memory: Allocator, slices: Sequence[Slice]) -> list[Buffer]:
         """Return new buffers for outputs or temporaries.
 
         Raises:
@@ -136,7 +136,7 @@ class Plan:
     def run(
         self,
         leaves: Sequence[Buffer | Scalar],
-        memory: Memory,
+        memory: Allocator,
         trace: Trace,
         outputs: Sequence[Slice] | None = None,
     ) -> list[Buffer]:
@@ -168,7 +168,7 @@ class Plan:
             and not self._announces
         )
 
-    def run_single(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
+    def run_single(self, buffers: list[Buffer | Scalar], memory: Allocator, trace: Trace) -> Buffer:
         """As `run`, for those that are `is_single`: what most plans are that compute a tensor by itself."""
         (step,), (output,) = self.steps, self.outputs
         try:
@@ -370,7 +370,7 @@ class Single:
             elif isinstance(step.device, SupportsQueue) and (found := step.device.queue_of(step.program)) is not None:
                 self._put, self._queue = found
 
-    def run(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
+    def run(self, buffers: list[Buffer | Scalar], memory: Allocator, trace: Trace) -> Buffer:
         """Queue the plan on the buffers of the leaves, or what they are given as; put that of the result behind them.
 
         Raises:
@@ -399,7 +399,7 @@ class Single:
                     return result
         return self.plan.run_single(buffers, memory, trace)
 
-    def _queued(self, buffers: list[Buffer | Scalar], memory: Memory) -> Buffer | None:
+    def _queued(self, buffers: list[Buffer | Scalar], memory: Allocator) -> Buffer | None:
         """Queue the plan behind work that is all in one queue; None if something does not fit, and nothing was queued.
 
         What was queued on the buffers before is done when this is, so that no event is taken from anything; and work

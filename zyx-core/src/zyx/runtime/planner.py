@@ -16,7 +16,7 @@ from zyx.fusion.library import product_in
 from zyx.fusion.partition import partition
 from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare, ways_of
-from zyx.fusion.starts import Shared, share_kernels
+from zyx.fusion.starts import SharedKernel, share_kernels
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
@@ -29,7 +29,7 @@ from zyx.libraries.match import OF_NESTS, match_problem
 from zyx.nest.data import params_of
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
-from zyx.runtime.host_step import HostStep, Place
+from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import Plan, Slice
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from zyx.autotune.store import Winner
     from zyx.backend import Device, Program
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
     from zyx.graph.signature import Key
     from zyx.kernel.data import Kernel
@@ -253,15 +253,15 @@ class _Making:
             donated = donate(launches, dict(offers), set(outputs))
             if self._written is not None:
                 self._written.note(launches)
-            current: Sequence[Part] = ()
-            started: list[tuple[Sequence[Part], Started | Hosted | Launched]] = []
+            current: Sequence[KernelPart] = ()
+            started: list[tuple[Sequence[KernelPart], Started | Hosted | Launched]] = []
             kernels: list[Launched | Hosted] = []
             try:
                 drawn: list[Drawn] = []
                 for current in launches:
                     drawn.append(self._drawn(current, device))
                 nests = [launch.nests for launch in drawn]
-                shared = share_kernels(nests) if is_shared else [Shared(own) for own in nests]
+                shared = share_kernels(nests) if is_shared else [SharedKernel(own) for own in nests]
                 with self._compiler.trace.bar("compiling kernels", len(drawn)) as bar:
                     for launch, one in zip(drawn, shared, strict=True):
                         current = launch.parts
@@ -308,11 +308,13 @@ class _Making:
 
     def _launches(
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, division: Division
-    ) -> list[Sequence[Part]]:
+    ) -> list[Sequence[KernelPart]]:
         """Return the kernels that compute `outputs`, those together that share a launch."""
         return division.launches(arrange(self._parts(order, outputs, device, division), device.info))
 
-    def _parts(self, order: Sequence[Node], outputs: Sequence[Node], device: Device, division: Division) -> list[Part]:
+    def _parts(
+        self, order: Sequence[Node], outputs: Sequence[Node], device: Device, division: Division
+    ) -> list[KernelPart]:
         """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
         by_themselves, recomputed = division.apart, division.recomputed
         parts = partition(order, outputs, device.info, by_themselves, recomputed)
@@ -332,7 +334,7 @@ class _Making:
             return alone
         return partition(order, outputs, device.info, taken | by_themselves, recomputed) if taken else parts
 
-    def _is_library_s(self, part: Part, device: Device) -> bool:
+    def _is_library_s(self, part: KernelPart, device: Device) -> bool:
         return self._library_program(build_nest(part, {}), name_of([part]), device) is not None
 
     def _library_program(self, nest: Nest, name: str, device: Device) -> tuple[Program, tuple[Param, ...], str] | None:
@@ -341,7 +343,7 @@ class _Making:
 
         return self._candidates.library_program(nest, device, winner, self._compiler.prepared)
 
-    def _drawn(self, parts: Sequence[Part], device: Device) -> Drawn:
+    def _drawn(self, parts: Sequence[KernelPart], device: Device) -> Drawn:
         """Return the nests of `parts`, which share a launch."""
         if isinstance(parts[0].root, n.Custom):
             return Drawn(parts, (), {})
@@ -372,7 +374,7 @@ class _Making:
         return found
 
     def _started(
-        self, drawn: Drawn, shared: Shared, device: Device, division: Division
+        self, drawn: Drawn, shared: SharedKernel, device: Device, division: Division
     ) -> Sequence[Started | Hosted | Launched]:
         """Return what computes a launch: one kernel, or several that follow each other."""
         if not drawn.nests:
@@ -399,7 +401,7 @@ class _Making:
                 return [Started(device, program, buffers, drawn.stored, lines=lines_of_parts(drawn.parts))]
         return [self._start(shared.nests, name, device, drawn, shared)]
 
-    def _start(self, nests: Sequence[Nest], name: str, device: Device, drawn: Drawn, shared: Shared) -> Started:
+    def _start(self, nests: Sequence[Nest], name: str, device: Device, drawn: Drawn, shared: SharedKernel) -> Started:
         """Begin to compile the kernel of some nests."""
         params = params_of(nests)
         buffers, numbers = (
@@ -410,7 +412,7 @@ class _Making:
         program = self._compiler.start(nests, name, device)
         return Started(device, program, buffers, drawn.stored, numbers, starts, lines_of_parts(drawn.parts))
 
-    def _custom(self, parts: Sequence[Part], device: Device, is_other: bool) -> Started | Hosted | Launched:
+    def _custom(self, parts: Sequence[KernelPart], device: Device, is_other: bool) -> Started | Hosted | Launched:
         """Return the launch of a hand-written kernel, or a call of the host; outputs that nobody needs have buffers.
 
         `is_other` says whether a library's is taken in its place where it would not be, or the other way round.
@@ -459,7 +461,7 @@ class _Making:
             if isinstance(action, Copy):
                 steps.append(CopyStep(numbers[action.source], numbers[action.target]))
             elif isinstance(action, Hosted):
-                places = [Place(numbers[node], node.shape, node.dtype) for node in action.buffers]
+                places = [ArraySlot(numbers[node], node.shape, node.dtype) for node in action.buffers]
                 count = len(action.call.outputs)
                 reads, writes = tuple(places[count:]), tuple(places[:count])
                 steps.append(HostStep(action.call, action.device.name, reads, writes, action.lines))

@@ -13,12 +13,13 @@ from zyx.graph.making import computed_leaf, is_merged
 from zyx.graph.node import Binary, Const, Fourier, Leaf, Unary
 from zyx.graph.signature import Key, signature
 from zyx.runtime.buffer import Buffer
-from zyx.runtime.devices import Devices
+from zyx.runtime.devices import OpenDevices
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-    from zyx.autotune.store import Store
+    from zyx.autotune.store import TuningStore
     from zyx.autotune.tuner import Tuner
     from zyx.backend import Device
     from zyx.dtype import Scalar
@@ -40,7 +41,7 @@ _MAX_PLANS: Final = 512
 of_parent: Final[list[object]] = []
 
 
-class Plans(Devices):
+class Plans(OpenDevices):
     """Plans by the structure of graphs, and what makes them: a part of `zyx.runtime.runtime.Runtime`."""
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None = None) -> None:
@@ -149,7 +150,6 @@ class Plans(Devices):
         """Return a plan for a greatest length that serves for `nodes`, if they differ in a length from others."""
         from zyx.runtime.bounded import BoundedPlan, has_common_pool
         from zyx.runtime.plan import Plan
-        from zyx.shape import size_of
 
         devices = {self.device(node.device) for node in nodes}
         if not has_common_pool(devices, leaves) or not all(device.takes_fronts for device in devices):
@@ -347,12 +347,12 @@ class Plans(Devices):
             self._compiler = Compiler(self.trace, kept, self._new_store(), self._tuned, self._moves_of_others)
         return self._compiler
 
-    def _new_store(self) -> Store:
+    def _new_store(self) -> TuningStore:
         """Return what was found by measuring."""
-        from zyx.autotune.store import Store
+        from zyx.autotune.store import TuningStore
         from zyx.settings.paths import cache_directory
 
-        return Store(cache_directory(self.settings) if self.settings.autotune.save_to_disk else None)
+        return TuningStore(cache_directory(self.settings) if self.settings.autotune.save_to_disk else None)
 
     def _moves_of_others(self, device: Device) -> Mapping[str, Callable[[dict[str, Any]], Move]]:
         """Return what reads the moves that the backend of a device adds."""

@@ -11,7 +11,7 @@ from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
 from zyx.kernel.run import run as run_kernel
 from zyx.kernels.custom import CustomKernel
-from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
+from zyx.runtime.differences import Difference, Expected, first_difference, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def difference_of_graphs(
     own, exact = (evaluate(outputs, value_of, custom=_run, exact=is_exact) for is_exact in (False, True))
     others = [evaluate(each, value_of, custom=_run) for each in shifted(outputs, tolerance)]
     wanted = [
-        Wanted(node.shape, node.dtype, node.shape, own[at], exact[at], tuple(each[at] for each in others))
+        Expected(node.shape, node.dtype, node.shape, own[at], exact[at], tuple(each[at] for each in others))
         for at, node in enumerate(outputs)
     ]
     found = [

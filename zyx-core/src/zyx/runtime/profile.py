@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.backend.device import SupportsTiming
+from zyx.plugins.describe import columns
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.holding import BEFORE, COPIED, Holding, Peak
 from zyx.runtime.kernel_times import Launches, Source, flops_of, kernel_time
@@ -291,8 +292,6 @@ class Profile:
         return chrome_trace(self)
 
     def __str__(self) -> str:
-        from zyx.plugins.describe import columns
-
         passes = self._passes_table()
         return "\n".join([*columns(self.table()), "", *self.summary(), *(["", *columns(passes)] if passes else [])])
 

@@ -60,7 +60,7 @@ GRAPH, NESTS, SCHEDULED, LOWERED, PASSES, SOURCE = "graph", "nests", "scheduled"
 STAGES: Final = (GRAPH, NESTS, SCHEDULED, LOWERED, PASSES, SOURCE)
 
 
-class Stage(NamedTuple):
+class StageText(NamedTuple):
     """The text of a kernel at one of `STAGES`."""
 
     name: str
@@ -189,30 +189,30 @@ class Making:
         """The kernel as the device is given it."""
         return self.passes[-1].after if self.passes else self.lowered
 
-    def stages(self) -> Iterator[Stage]:
+    def stages(self) -> Iterator[StageText]:
         """Yield the text of each stage that there is; one that cannot be made again says why."""
         if self.graph is not None:
-            yield Stage(GRAPH, format_graph(self.graph.outputs))
+            yield StageText(GRAPH, format_graph(self.graph.outputs))
         else:
-            yield Stage(GRAPH, f"not shown: {self.no_graph}")
+            yield StageText(GRAPH, f"not shown: {self.no_graph}")
         if self.source is not None:
-            yield Stage(NESTS, texts_of(self.source.nests))
+            yield StageText(NESTS, texts_of(self.source.nests))
         if self.library:
-            yield Stage(SOURCE, f"computed by the library {self.library}, which has no source here")
+            yield StageText(SOURCE, f"computed by the library {self.library}, which has no source here")
             return
         if self.source is None and self.custom is None:
-            yield Stage(SOURCE, self.launched.program.source or "a program without source, made by the backend")
+            yield StageText(SOURCE, self.launched.program.source or "a program without source, made by the backend")
             return
         try:
             if self.source is not None:
-                yield Stage(SCHEDULED, self._scheduled_text())
-            yield Stage(LOWERED, str(self.lowered))
+                yield StageText(SCHEDULED, self._scheduled_text())
+            yield StageText(LOWERED, str(self.lowered))
             changed = list(dict.fromkeys(step.name for step in self.passes if step.after is not step.before))
-            yield Stage(PASSES, f"changed by: {', '.join(changed) or 'nothing'}\n\n{self.finished}")
+            yield StageText(PASSES, f"changed by: {', '.join(changed) or 'nothing'}\n\n{self.finished}")
         except ZyxError as error:  # such as of a move of another package
-            yield Stage(PASSES, f"cannot be made again: {type(error).__name__}: {error}")
+            yield StageText(PASSES, f"cannot be made again: {type(error).__name__}: {error}")
         source = self.launched.program.source
-        yield Stage(SOURCE, source or f"no source: {self.device.name} is given the kernel itself")
+        yield StageText(SOURCE, source or f"no source: {self.device.name} is given the kernel itself")
 
     def _scheduled_text(self) -> str:
         assert self.source is not None  # as above

@@ -47,7 +47,7 @@ _MOST_BYTES: Final = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LaunchedProgram:
     """A program that was launched, and can be searched.
 
     Attributes:
@@ -71,7 +71,7 @@ class Launched:
     order: tuple[int, ...]
 
 
-class Recording(Profile):
+class RecordingProfile(Profile):
     """A profile that notes what each program was given first: its numbers, and buffers of integers."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Recording(Profile):
                 found[param.number] = array
         return found
 
-    def launched(self) -> list[Launched]:
+    def launched(self) -> list[LaunchedProgram]:
         """Return the programs that compute nests, those that took most time first."""
         sources, rows = self.sources(), []
         for program, one in self._launches.items():
@@ -124,7 +124,7 @@ class Recording(Profile):
             else:
                 continue
             values = self._values[program]
-            rows.append(Launched(program, nests, device, one.count, one.seconds, values, library, order))
+            rows.append(LaunchedProgram(program, nests, device, one.count, one.seconds, values, library, order))
         return sorted(rows, key=lambda row: -row.seconds)
 
     def graphs(self) -> list[tuple[Drawing, float]]:
@@ -203,7 +203,7 @@ class Tuning:
 
 def tune(
     runtime: Runtime,
-    recording: Recording,
+    recording: RecordingProfile,
     seconds: float,
     tuning: Tuning,
     progress: Progress,
@@ -261,7 +261,7 @@ def tune(
         runtime.drop_plans()
 
 
-def _graphs(runtime: Runtime, recording: Recording, tuning: Tuning) -> list[Dividing]:
+def _graphs(runtime: Runtime, recording: RecordingProfile, tuning: Tuning) -> list[Dividing]:
     """Return the searches of graphs that take a good part of a program and have a choice of what they store."""
     if runtime.settings.deterministic:
         return []
@@ -307,7 +307,7 @@ def _lost(runtime: Runtime, error: DeviceLostError, device: Device, what: str, t
     tuning.note = f"tuning ended at {what}: {error}; what was found before is kept"
 
 
-def _instead(runtime: Runtime, row: Launched) -> dict[Program, tuple[Program, Sequence[int]]]:
+def _instead(runtime: Runtime, row: LaunchedProgram) -> dict[Program, tuple[Program, Sequence[int]]]:
     """Return the program that takes the place of another; plans have to hold it before the next one is made."""
     compiler = runtime.compiler
     compiler.found(row.nests, row.device)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _THREADS: Final = 64
 
 
-class Schedule(NamedTuple):
+class Scheduler(NamedTuple):
     """A way to schedule nests.
 
     Attributes:
@@ -94,8 +94,8 @@ def _as_it_is(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[
 
 #: From the best to the simplest.
 SCHEDULES: Final = (
-    Schedule("the schedule chosen for what it computes", _chosen),
-    Schedule("loops and threads as for anything else", _general),
-    Schedule("outer ranges shared out", _shared_out),
-    Schedule("no schedule", _as_it_is),
+    Scheduler("the schedule chosen for what it computes", _chosen),
+    Scheduler("loops and threads as for anything else", _general),
+    Scheduler("outer ranges shared out", _shared_out),
+    Scheduler("no schedule", _as_it_is),
 )

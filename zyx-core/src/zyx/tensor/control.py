@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from zyx.dtype import as_dtype
+from zyx.errors import InvalidArgumentError, SettingsError, TraceError
 from zyx.functions.operands import require
 from zyx.modes import Undo, set_shown
 from zyx.runtime.runtime import current
@@ -42,7 +43,6 @@ def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
     >>> with zyx.debug("memory"):
     ...     x = zyx.ones(2)
     """
-    from zyx.errors import SettingsError
     from zyx.settings.debug import NOTHING, parse_debug
 
     bits = NOTHING
@@ -120,7 +120,6 @@ def explain_plan(*tensors: Tensor) -> dict[str, Any]:
     >>> [step["kind"] for step in zyx.explain_plan(zyx.Tensor([1.0, 2.0]) * 3)["steps"]]
     ['launch']
     """
-    from zyx.errors import TraceError
     from zyx.runtime.explain import explain_plan
 
     runtime = current()
@@ -142,7 +141,6 @@ def realize_all() -> None:
     >>> x.tolist()
     [1, 2, 3]
     """
-    from zyx.errors import TraceError
     from zyx.runtime.closing import handles_of
 
     runtime = current()
@@ -164,7 +162,6 @@ def close() -> None:
     >>> zyx.ones(2).tolist()
     [1.0, 1.0]
     """
-    from zyx.errors import TraceError
     from zyx.runtime.closing import close_under
 
     runtime = current()
@@ -265,8 +262,7 @@ def tune(seconds: float = 60.0, *, progress: Progress | None = None) -> Iterator
     >>> with zyx.tune(seconds=0.01):
     ...     x = zyx.ones(2).tolist()
     """
-    from zyx.errors import InvalidArgumentError, TraceError
-    from zyx.runtime.tuning import Recording, Tuning
+    from zyx.runtime.tuning import RecordingProfile, Tuning
     from zyx.runtime.tuning import tune as searched
 
     if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
@@ -274,7 +270,7 @@ def tune(seconds: float = 60.0, *, progress: Progress | None = None) -> Iterator
     runtime = current()
     if runtime.tracing is not None:
         raise TraceError("tune: a function is being traced, whose launches come later; tune a call of it")
-    recording, tuning = Recording(), Tuning()
+    recording, tuning = RecordingProfile(), Tuning()
     with runtime.profiled(recording):
         yield tuning
     searched(runtime, recording, float(seconds), tuning, progress or (lambda name, tried, gain, left: None))

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from zyx.errors import SettingsError
 from zyx.functions.operands import require
 from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
@@ -214,8 +215,6 @@ class SettingsChange:
         Raises:
             SettingsError: What was changed cannot be put back once a device is open. It is put back now.
         """
-        from zyx.errors import SettingsError
-
         fixed = self._runtime.fixed_changes(self._before)
         if fixed:
             self._runtime.take_settings(self._before)

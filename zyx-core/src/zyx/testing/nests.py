@@ -28,7 +28,7 @@ from zyx.testing.compare import assert_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zyx.fusion.partition import Part
+    from zyx.fusion.partition import KernelPart
     from zyx.graph import Node
     from zyx.nest.data import Nest
     from zyx.nest.expr import Param
@@ -71,7 +71,7 @@ class KernelCase:
         before: What the kernels before it have stored already in the buffer of a node that this one adds to.
     """
 
-    parts: list[Part]
+    parts: list[KernelPart]
     nests: list[Nest]
     params: dict[Node, Param]
     references: Mapping[Node, Reference]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from zyx.kernel.data import Kernel
     from zyx.kernel.run import Argument
-    from zyx.kernel.run_steps import Machine
+    from zyx.kernel.run_steps import RunState
     from zyx.semantics import Array
 
 _NOBODY: Final = -1
@@ -66,7 +66,7 @@ class _Checked(Executable):
         self._logs = {}
         super().__call__(buffers)
 
-    def _machine(self, arguments: list[Array], first: int, groups: int) -> Machine:
+    def _machine(self, arguments: list[Array], first: int, groups: int) -> RunState:
         machine = super()._machine(arguments, first, groups)
         clock = _Clock(first * self._threads, machine.rows, self._threads)
         for number, op in enumerate(self.kernel.ops):
@@ -82,7 +82,7 @@ class _Checked(Executable):
         return machine
 
 
-def _meet(machine: Machine, active: Array | None) -> None:
+def _meet(machine: RunState, active: Array | None) -> None:
     for storage in machine.arrays.values():
         if isinstance(storage, _Watched):
             storage.clock.meet(active)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zyx.kernel.data import Kernel
     from zyx.kernel.run import Argument
-    from zyx.kernel.run_steps import Machine
+    from zyx.kernel.run_steps import RunState
     from zyx.semantics import Array
 
 SECTOR_BYTES: Final = 32
@@ -67,7 +67,7 @@ class _Counted(Executable):
         super().__init__(kernel)
         self.traffic = Traffic()
 
-    def _machine(self, arguments: list[Array], first: int, groups: int) -> Machine:
+    def _machine(self, arguments: list[Array], first: int, groups: int) -> RunState:
         machine = super()._machine(arguments, first, groups)
         for number, array in machine.arrays.items():
             if isinstance(array, Shared):

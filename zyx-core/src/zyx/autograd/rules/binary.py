@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.autograd.rules.unary import where_any
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.graph.node import Const
 from zyx.ops import BinaryOp, UnaryOp
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from zyx.graph import Graph, Node
     from zyx.graph.node import Binary
 
-Pair: TypeAlias = tuple["Term | None", "Term | None"]
-Formula: TypeAlias = "Callable[[Term, Term, Term, Term], Pair]"
+Pair: TypeAlias = tuple["GradientTerm | None", "GradientTerm | None"]
+Formula: TypeAlias = "Callable[[GradientTerm, GradientTerm, GradientTerm, GradientTerm], Pair]"
 
 
-def _product(x: Term, y: Term, z: Term, g: Term) -> Pair:
+def _product(x: GradientTerm, y: GradientTerm, z: GradientTerm, g: GradientTerm) -> Pair:
     return (None if _is_const(x) else g * y), (None if _is_const(y) else g * x)
 
 
-def _quotient(x: Term, y: Term, z: Term, g: Term) -> Pair:
+def _quotient(x: GradientTerm, y: GradientTerm, z: GradientTerm, g: GradientTerm) -> Pair:
     at_x = g / y
     return at_x, (None if _is_const(y) else -(at_x * z))
 
 
-def _remainder(x: Term, y: Term, z: Term, g: Term) -> Pair:
+def _remainder(x: GradientTerm, y: GradientTerm, z: GradientTerm, g: GradientTerm) -> Pair:
     # z = x - n * y. (x - z) / y finds n where trunc(x / y) would not: x / y may round up to the next integer.
     at_x = where_any(g, z.equals(z).where(g, g * z))  # NaN where z is, with all its slopes
     return at_x, (None if _is_const(y) else where_any(g, -(g * ((x - z) / y))))
 
 
-def _power(x: Term, y: Term, z: Term, g: Term) -> Pair:
+def _power(x: GradientTerm, y: GradientTerm, z: GradientTerm, g: GradientTerm) -> Pair:
     return _power_at_base(x, y, g), (None if _is_const(y) else _power_at_exponent(x, y, z, g))
 
 
-def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
+def _power_at_base(x: GradientTerm, y: GradientTerm, g: GradientTerm) -> GradientTerm | None:
     if _is_const(x):
         return None
     if x.node.dtype.is_complex:
@@ -63,17 +63,17 @@ def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
     return slope if exponent > 1.0 and exponent.is_integer() else where_any(g, slope)
 
 
-def _power_at_exponent(x: Term, y: Term, z: Term, g: Term) -> Term:
+def _power_at_exponent(x: GradientTerm, y: GradientTerm, z: GradientTerm, g: GradientTerm) -> GradientTerm:
     if x.node.dtype.is_complex:
         return x.equals(0.0).where(x.like(0.0), g * z * x.unary(UnaryOp.LOG))
     is_flat = x.equals(0.0) & (y.like(0.0) <= y)  # but for a jump at y = 0
     return is_flat.where(x.like(0.0), where_any(g, g * z * x.unary(UnaryOp.LOG)))
 
 
-def _extremum(is_beyond: Callable[[Term, Term], Term]) -> Formula:
+def _extremum(is_beyond: Callable[[GradientTerm, GradientTerm], GradientTerm]) -> Formula:
     """Return the formula of the operation that picks the one that `is_beyond` the other."""
 
-    def formula(x: Term, y: Term, z: Term, g: Term) -> Pair:
+    def formula(x: GradientTerm, y: GradientTerm, z: GradientTerm, g: GradientTerm) -> Pair:
         if _is_const(y):
             return is_beyond(z, y).where(g, 0.0), None
         if _is_const(x):
@@ -85,7 +85,7 @@ def _extremum(is_beyond: Callable[[Term, Term], Term]) -> Formula:
     return formula
 
 
-def _is_const(term: Term) -> bool:
+def _is_const(term: GradientTerm) -> bool:
     return isinstance(term.node, Const)
 
 
@@ -117,5 +117,7 @@ def binary(graph: Graph, node: Binary, upstream: Node) -> tuple[Node | None, ...
     if formula is None:
         return (None, None)
     x, y = node.sources
-    parts = formula(Term(graph, x), Term(graph, y), Term(graph, node), Term(graph, upstream))
+    parts = formula(
+        GradientTerm(graph, x), GradientTerm(graph, y), GradientTerm(graph, node), GradientTerm(graph, upstream)
+    )
     return tuple(None if part is None else part.node for part in parts)

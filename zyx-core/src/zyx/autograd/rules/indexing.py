@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.autograd.accumulate import widened
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.dtype import accumulator
 from zyx.errors import GradientError
 from zyx.ops import ReduceOp
@@ -46,8 +46,8 @@ def _replace(graph: Graph, node: Scatter, upstream: Node) -> tuple[Node, None, N
     position = graph.iota(index.shape, node.axis, dtypes.int32, index.device)
     nobody = graph.const(-1, dtypes.int32, base.device, base.shape)
     winner = graph.gather(graph.scatter(nobody, index, position, node.axis), index, node.axis)
-    stays = Term(graph, winner).equals(Term(graph, position))
-    return at_base, None, stays.where(Term(graph, graph.gather(upstream, index, node.axis)), 0.0).node
+    stays = GradientTerm(graph, winner).equals(GradientTerm(graph, position))
+    return at_base, None, stays.where(GradientTerm(graph, graph.gather(upstream, index, node.axis)), 0.0).node
 
 
 def _sum(graph: Graph, node: Scatter, upstream: Node) -> tuple[Node, None, Node]:
@@ -57,14 +57,14 @@ def _sum(graph: Graph, node: Scatter, upstream: Node) -> tuple[Node, None, Node]
 def _extremum(graph: Graph, node: Scatter, upstream: Node) -> tuple[Node, None, Node]:
     base, index, updates = node.sources
     wide = accumulator(node.dtype)
-    base_picked = Term(graph, base).equals(Term(graph, node))
-    update_picked = Term(graph, updates).equals(Term(graph, graph.gather(node, index, node.axis)))
+    base_picked = GradientTerm(graph, base).equals(GradientTerm(graph, node))
+    update_picked = GradientTerm(graph, updates).equals(GradientTerm(graph, graph.gather(node, index, node.axis)))
     count = graph.scatter(
         graph.cast(base_picked.node, wide), index, graph.cast(update_picked.node, wide), node.axis, ReduceOp.SUM
     )
-    share = graph.cast((Term(graph, widened(graph, upstream)) / Term(graph, count)).node, node.dtype)
-    at_updates = update_picked.where(Term(graph, graph.gather(share, index, node.axis)), 0.0)
-    return base_picked.where(Term(graph, share), 0.0).node, None, at_updates.node
+    share = graph.cast((GradientTerm(graph, widened(graph, upstream)) / GradientTerm(graph, count)).node, node.dtype)
+    at_updates = update_picked.where(GradientTerm(graph, graph.gather(share, index, node.axis)), 0.0)
+    return base_picked.where(GradientTerm(graph, share), 0.0).node, None, at_updates.node
 
 
 def _refuse_product(graph: Graph, node: Scatter, upstream: Node) -> tuple[Node, None, Node]:

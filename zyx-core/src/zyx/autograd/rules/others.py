@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from zyx import dtype as dtypes
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.errors import GradientError
 from zyx.ops import BinaryOp, FourierKind, UnaryOp
 
@@ -32,7 +32,7 @@ class SupportsBackward(Protocol):
 
 def where(graph: Graph, node: Where, upstream: Node) -> tuple[None, Node, Node]:
     """To the chosen one; a select, so that NaN and infinity stay where they are."""
-    condition, g = Term(graph, node.sources[0]), Term(graph, upstream)
+    condition, g = GradientTerm(graph, node.sources[0]), GradientTerm(graph, upstream)
     return None, condition.where(g, 0.0).node, condition.where(g.like(0.0), g).node
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.autograd.accumulate import widened
 from zyx.autograd.rules.movement import inverse
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.dtype import accumulator
 from zyx.ops import ReduceOp
 from zyx.shape import size_of
@@ -29,12 +29,12 @@ def _sum(graph: Graph, node: Reduce, upstream: Node) -> Node:
 
 
 def _extremum(graph: Graph, node: Reduce, upstream: Node) -> Node:
-    x = Term(graph, node.sources[0])
-    picked = x.equals(Term(graph, graph.expand(node, x.node.shape)))
+    x = GradientTerm(graph, node.sources[0])
+    picked = x.equals(GradientTerm(graph, graph.expand(node, x.node.shape)))
     count = graph.reduce(ReduceOp.SUM, graph.cast(picked.node, accumulator(node.dtype)), node.axes)
-    share = Term(graph, widened(graph, upstream)) / Term(graph, count)
+    share = GradientTerm(graph, widened(graph, upstream)) / GradientTerm(graph, count)
     spread = graph.expand(graph.cast(share.node, node.dtype), x.node.shape)
-    return picked.where(Term(graph, spread), 0.0).node
+    return picked.where(GradientTerm(graph, spread), 0.0).node
 
 
 def _product(graph: Graph, node: Reduce, upstream: Node) -> Node:
@@ -44,10 +44,10 @@ def _product(graph: Graph, node: Reduce, upstream: Node) -> Node:
     factors = graph.permute(widened(graph, x), order)
     rows = graph.reshape(factors, (*(x.shape[axis] for axis in kept), size_of(tuple(x.shape[a] for a in node.axes))))
     last = (rows.ndim - 1,)
-    before = Term(graph, product_before(graph, rows, last[0]))
-    after = Term(graph, graph.flip(product_before(graph, graph.flip(rows, last), last[0]), last))
+    before = GradientTerm(graph, product_before(graph, rows, last[0]))
+    after = GradientTerm(graph, graph.flip(product_before(graph, graph.flip(rows, last), last[0]), last))
     others = graph.permute(graph.reshape((before * after).node, factors.shape), inverse(order))
-    slope = Term(graph, graph.expand(widened(graph, upstream), x.shape)) * Term(graph, others)
+    slope = GradientTerm(graph, graph.expand(widened(graph, upstream), x.shape)) * GradientTerm(graph, others)
     return graph.cast(slope.node, x.dtype)
 
 

@@ -13,7 +13,7 @@ from zyx import dtype as dtypes
 from zyx.autograd.accumulate import widened
 from zyx.autograd.rules.indexing import scatter_sum
 from zyx.autograd.rules.reduce import product_before
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.ops import ReduceOp
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def _product(graph: Graph, node: Scan, upstream: Node) -> Node:
     """Return ``before[k] * s[k]``: the product of ``x[0..k-1]``, and ``s[k] = g[k] + x[k + 1] * s[k + 1]``."""
     x, axis = widened(graph, node.sources[0]), node.axis
     following = _moved_up(graph, x, axis, 1)
-    sums = _recurrence(graph, Term(graph, following), Term(graph, widened(graph, upstream)), axis)
-    return graph.cast((Term(graph, product_before(graph, x, axis)) * sums).node, node.dtype)
+    sums = _recurrence(graph, GradientTerm(graph, following), GradientTerm(graph, widened(graph, upstream)), axis)
+    return graph.cast((GradientTerm(graph, product_before(graph, x, axis)) * sums).node, node.dtype)
 
 
-def _recurrence(graph: Graph, a: Term, b: Term, axis: int) -> Term:
+def _recurrence(graph: Graph, a: GradientTerm, b: GradientTerm, axis: int) -> GradientTerm:
     """Return ``s[k] = b[k] + a[k] * s[k + 1]``, 0 past the end.
 
     Within blocks it is solved by doubling: with ``s[k] = b[k] + a[k] * s[k + step]``, put in what s[k + step] is by the
@@ -54,26 +54,26 @@ def _recurrence(graph: Graph, a: Term, b: Term, axis: int) -> Term:
     blocks = -(-size // per_block)
     split = (*shape[:axis], blocks, per_block, *shape[axis + 1 :])
 
-    def in_blocks(term: Term) -> Term:
+    def in_blocks(term: GradientTerm) -> GradientTerm:
         widths = [(0, blocks * per_block - size if i == axis else 0) for i in range(len(shape))]
-        return Term(graph, graph.reshape(graph.pad(term.node, widths), split))
+        return GradientTerm(graph, graph.reshape(graph.pad(term.node, widths), split))
 
     a, b = in_blocks(a), in_blocks(b)
     step = 1
     while step < per_block:
-        b = b + a * Term(graph, _moved_up(graph, b.node, axis + 1, step))
-        a = a * Term(graph, _moved_up(graph, a.node, axis + 1, step, 1))
+        b = b + a * GradientTerm(graph, _moved_up(graph, b.node, axis + 1, step))
+        a = a * GradientTerm(graph, _moved_up(graph, a.node, axis + 1, step, 1))
         step *= 2
     if blocks > 1:
         first = [(0, 1 if i == axis + 1 else length) for i, length in enumerate(split)]
         whole = (*shape[:axis], blocks, *shape[axis + 1 :])
-        a_start, b_start = (Term(graph, graph.reshape(graph.shrink(t.node, first), whole)) for t in (a, b))
+        a_start, b_start = (GradientTerm(graph, graph.reshape(graph.shrink(t.node, first), whole)) for t in (a, b))
         following = _moved_up(graph, _recurrence(graph, a_start, b_start, axis).node, axis, 1)
-        b = b + a * Term(
+        b = b + a * GradientTerm(
             graph, graph.expand(graph.reshape(following, (*split[: axis + 1], 1, *split[axis + 2 :])), split)
         )
     padded = graph.reshape(b.node, (*shape[:axis], blocks * per_block, *shape[axis + 1 :]))
-    return Term(graph, graph.shrink(padded, [(0, length) for length in shape]))
+    return GradientTerm(graph, graph.shrink(padded, [(0, length) for length in shape]))
 
 
 def _moved_up(graph: Graph, x: Node, axis: int, step: int, end: int = 0) -> Node:
@@ -83,8 +83,8 @@ def _moved_up(graph: Graph, x: Node, axis: int, step: int, end: int = 0) -> Node
 
 
 def _extremum(graph: Graph, node: Scan, upstream: Node) -> Node:
-    coordinate = Term(graph, graph.iota(node.shape, node.axis, dtypes.int32, node.device))
-    is_set = Term(graph, node.sources[0]).equals(Term(graph, node))
+    coordinate = GradientTerm(graph, graph.iota(node.shape, node.axis, dtypes.int32, node.device))
+    is_set = GradientTerm(graph, node.sources[0]).equals(GradientTerm(graph, node))
     position = graph.scan(ReduceOp.MAX, is_set.where(coordinate, 0).node, node.axis)
     return scatter_sum(graph, node.sources[0], position, upstream, node.axis)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zyx.autograd.term import Term
+from zyx.autograd.term import GradientTerm
 from zyx.graph.node import Const
 from zyx.ops import BinaryOp, UnaryOp
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from zyx.graph import Graph, Node
     from zyx.graph.node import Unary
 
-Formula: TypeAlias = "Callable[[Term, Term, Term], Term]"
+Formula: TypeAlias = "Callable[[GradientTerm, GradientTerm, GradientTerm], GradientTerm]"
 
 
-def where_any(g: Term, slope: Term) -> Term:
+def where_any(g: GradientTerm, slope: GradientTerm) -> GradientTerm:
     """Return `slope`, which has been multiplied by `g`, but 0 where `g` is and that has made NaN of it.
 
     Elsewhere it is 0 by itself, and stays what it is: its own slopes need not be 0, as at the least value of a square.
@@ -35,7 +35,7 @@ def where_any(g: Term, slope: Term) -> Term:
     return slope.equals(slope).where(slope, g.equals(0.0).where(g.like(0.0), slope))
 
 
-def not_negative(x: Term) -> Term:
+def not_negative(x: GradientTerm) -> GradientTerm:
     """Return `x`, NaN where it is negative, and 0 of either zero: the end of a domain is approached from inside.
 
     What is added leaves slopes as they are, so that these are NaN as well.
@@ -45,13 +45,13 @@ def not_negative(x: Term) -> Term:
     return x + (x < 0.0).where(x.like(math.nan), 0.0)
 
 
-def _root(x: Term, y: Term, g: Term) -> Term:
+def _root(x: GradientTerm, y: GradientTerm, g: GradientTerm) -> GradientTerm:
     if y.node.dtype.is_complex:
         return y.equals(0.0).where(y.like(0.0), g * 0.5 / y)
     return where_any(g, g * 0.5 / (y + 0.0))  # which makes 0 of -0
 
 
-def _square(x: Term) -> Term:
+def _square(x: GradientTerm) -> GradientTerm:
     """Return ``x * x``, whose slope at infinity is 0: what it is multiplied by there has vanished faster."""
     if not x.node.dtype.is_complex:
         most = float(x.node.dtype.max)
@@ -87,4 +87,6 @@ def unary(graph: Graph, node: Unary, upstream: Node) -> tuple[Node | None, ...]:
     formula = UNARY[node.op]
     if formula is None:
         return (None,)
-    return (formula(Term(graph, node.sources[0]), Term(graph, node), Term(graph, upstream)).node,)
+    return (
+        formula(GradientTerm(graph, node.sources[0]), GradientTerm(graph, node), GradientTerm(graph, upstream)).node,
+    )

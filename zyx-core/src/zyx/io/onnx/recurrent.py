@@ -65,7 +65,7 @@ class Weight(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerDirection:
     """One direction of a layer.
 
     Attributes:
@@ -97,12 +97,12 @@ def _parts(x: Tensor, count: int) -> list[Tensor]:
     return list(joining.split(x, x.shape[-1] // count, -1))
 
 
-def _rnn_step(layer: Layer, given: Tensor, state: State) -> State:
+def _rnn_step(layer: LayerDirection, given: Tensor, state: State) -> State:
     (h,) = state
     return (layer.active(0, given + layer.of_state.times(h) + layer.state_bias),)
 
 
-def _gru_step(layer: Layer, given: Tensor, state: State) -> State:
+def _gru_step(layer: LayerDirection, given: Tensor, state: State) -> State:
     (h,) = state
     update_x, reset_x, new_x = _parts(given, 3)
     update_w, reset_w, new_w = joining.split(layer.of_state.values, h.shape[-1], 0)
@@ -117,7 +117,7 @@ def _gru_step(layer: Layer, given: Tensor, state: State) -> State:
     return ((1 - update) * new + update * h,)
 
 
-def _lstm_step(layer: Layer, given: Tensor, state: State) -> State:
+def _lstm_step(layer: LayerDirection, given: Tensor, state: State) -> State:
     h, c = state
     gates = given + layer.of_state.times(h) + layer.state_bias
     enter, leave, forget, new = _parts(gates, 4)
@@ -133,7 +133,7 @@ def _lstm_step(layer: Layer, given: Tensor, state: State) -> State:
 
 
 #: The step, how many gates there are, how many parts a state has, and the activations.
-_KINDS: dict[str, tuple[Callable[[Layer, Tensor, Any], State], int, int, tuple[str, ...]]] = {
+_KINDS: dict[str, tuple[Callable[[LayerDirection, Tensor, Any], State], int, int, tuple[str, ...]]] = {
     "RNN": (_rnn_step, 1, 1, ("Tanh",)),
     "GRU": (_gru_step, 3, 1, ("Sigmoid", "Tanh")),
     "LSTM": (_lstm_step, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
@@ -141,8 +141,8 @@ _KINDS: dict[str, tuple[Callable[[Layer, Tensor, Any], State], int, int, tuple[s
 
 
 def _run(
-    layer: Layer,
-    step: Callable[[Layer, Tensor, Any], State],
+    layer: LayerDirection,
+    step: Callable[[LayerDirection, Tensor, Any], State],
     x: Tensor,
     state: State,
     lengths: Array | None,
@@ -206,7 +206,7 @@ def _layers(
     for number, (of_input, of_state) in enumerate(weights):
         vector = None if bias is None else bias[number]
         zeros = creation.zeros((gates * hidden,), dtype=x.dtype, device=x.device)
-        layer = Layer(
+        layer = LayerDirection(
             of_input,
             of_state,
             zeros if vector is None else vector[: gates * hidden],

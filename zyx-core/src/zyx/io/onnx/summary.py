@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from zyx.io.header import Entry
+from zyx.io.header import TensorEntry
 from zyx.io.onnx.description import describe_value
 from zyx.io.onnx.model import read_model
 from zyx.io.onnx.values import numpy_dtype
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx import TensorProto, ValueInfoProto
 
 
-def describe_onnx(path: str | PathLike[str]) -> tuple[dict[str, Entry], dict[str, Any]]:
+def describe_onnx(path: str | PathLike[str]) -> tuple[dict[str, TensorEntry], dict[str, Any]]:
     """Return the weights of a network by name, and what else its file says.
 
     Where weights begin in the file is not known, and 0.
@@ -40,9 +40,9 @@ def describe_onnx(path: str | PathLike[str]) -> tuple[dict[str, Entry], dict[str
     return {each.name: _entry(each) for each in graph.initializer}, said
 
 
-def _entry(tensor: TensorProto) -> Entry:
+def _entry(tensor: TensorProto) -> TensorEntry:
     dtype, shape = numpy_dtype(tensor.data_type, f"tensor {tensor.name!r}"), tuple(tensor.dims)
-    return Entry(dtype.name, shape, 0, bytes_for(math.prod(shape), dtype))
+    return TensorEntry(dtype.name, shape, 0, bytes_for(math.prod(shape), dtype))
 
 
 def _shown(value: ValueInfoProto) -> str:

@@ -34,7 +34,7 @@ _KEYS: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionMatch:
     """What was found.
 
     Attributes:
@@ -52,7 +52,9 @@ class Attention:
     change: Scores | None
 
 
-def find_attention(graph: Graph, node: n.Cast, new: Mapping[Node, Node], users: Mapping[Node, int]) -> Attention | None:
+def find_attention(
+    graph: Graph, node: n.Cast, new: Mapping[Node, Node], users: Mapping[Node, int]
+) -> AttentionMatch | None:
     """Return the attention whose result is `node`; see `zyx.kernels.attention.attended`."""
     return _Finder(graph, node.dtype, new, users).found(node)
 
@@ -66,7 +68,7 @@ class _Finder:
         self._new = new
         self._users = users
 
-    def found(self, node: n.Cast) -> Attention | None:
+    def found(self, node: n.Cast) -> AttentionMatch | None:
         """Return what `node` is the result of."""
         second = self._product(node.sources[0])
         for left, right in (second, second[::-1]) if second else ():
@@ -77,7 +79,7 @@ class _Finder:
                 return None if transposed is None else self._attention(*softmax, self._transpose(transposed))
         return None
 
-    def _attention(self, scores: Node, is_guarded: bool, value: Node) -> Attention | None:
+    def _attention(self, scores: Node, is_guarded: bool, value: Node) -> AttentionMatch | None:
         behind, scale = _behind(scores), 1.0
         inner = scores.sources[1] if behind is not None else scores
         if inner is not scores and not self._is_own(inner):
@@ -99,7 +101,7 @@ class _Finder:
         if (*batch, keys, width) != key.shape or (*batch, keys, width_out) != value.shape:
             return None
         sizes = Sizes(math.prod(batch), queries, keys, width, width_out, behind, scale, is_guarded)
-        return Attention(sizes, query, key, value, change)
+        return AttentionMatch(sizes, query, key, value, change)
 
     def _is_own(self, node: Node, times: int = 1) -> bool:
         """Whether `node` is still to be computed, and needed only so many times."""

@@ -31,7 +31,7 @@ from zyx.backend.library import Attention
 from zyx.kernel import data as k
 from zyx.kernel.wmma import WARP
 from zyx.kernels.attention.problem import BLOCK_KEYS, DIMS, PART, PIECE, Places
-from zyx.kernels.code import Code, Number
+from zyx.kernels.code import Code, Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.ops import BinaryOp, UnaryOp
 
@@ -108,13 +108,13 @@ class _Writer:
         blocks_of_rows = -(-sizes.queries // sizes.rows)
         group = code.index(k.Axis.GROUP, 0, sizes.heads * blocks_of_rows, code.position)
         self._thread = thread = code.index(k.Axis.LOCAL, 0, sizes.threads, code.position)
-        self._head = code.over(group, Number(blocks_of_rows))
-        block = code.rest(group, Number(blocks_of_rows))
+        self._head = code.over(group, Immediate(blocks_of_rows))
+        block = code.rest(group, Immediate(blocks_of_rows))
         # The last queries see most keys: their groups come first.
-        self._first = code.times(code.minus(code.at(blocks_of_rows - 1), block), Number(sizes.rows))
-        lane = code.rest(thread, Number(WARP))
-        self._place, self._line = code.rest(lane, Number(4)), code.over(lane, Number(4))
-        warp = code.times(code.over(thread, Number(WARP)), Number(sizes.row_tiles * _ROWS))
+        self._first = code.times(code.minus(code.at(blocks_of_rows - 1), block), Immediate(sizes.rows))
+        lane = code.rest(thread, Immediate(WARP))
+        self._place, self._line = code.rest(lane, Immediate(4)), code.over(lane, Immediate(4))
+        warp = code.times(code.over(thread, Immediate(WARP)), Immediate(sizes.row_tiles * _ROWS))
         self._row = code.plus(code.plus(self._first, warp), self._line)  # the first one of this thread
         self._read_queries()
         for array, count, value in (
@@ -126,9 +126,9 @@ class _Writer:
                 code.store(array, code.at(number), code.const(value, dtypes.float32, _HELD))
         blocks = -(-sizes.keys // BLOCK_KEYS)
         loop = code.loop(blocks, code.position)
-        start = code.times(loop, Number(BLOCK_KEYS))
+        start = code.times(loop, Immediate(BLOCK_KEYS))
         if sizes.behind is not None:
-            last = code.plus(self._first, Number(sizes.rows - 1 + sizes.behind))
+            last = code.plus(self._first, Immediate(sizes.rows - 1 + sizes.behind))
             code.open_if(code.at_most(start, last))
         code.barrier()  # everybody is done with the block before
         self._copy_keys(start)
@@ -157,12 +157,12 @@ class _Writer:
 
     def _read_queries(self) -> None:
         code, sizes = self._code, self._sizes
-        head = code.times(self._head, Number(sizes.queries))
+        head = code.times(self._head, Immediate(sizes.queries))
         for tile in range(sizes.row_tiles):
             for half in range(2):
-                row = code.plus(self._row, Number(tile * _ROWS + half * 8))
-                row = code.least(row, Number(sizes.queries - 1))  # what is computed of others is not stored
-                line = code.times(code.plus(head, row), Number(sizes.width))
+                row = code.plus(self._row, Immediate(tile * _ROWS + half * 8))
+                row = code.least(row, Immediate(sizes.queries - 1))  # what is computed of others is not stored
+                line = code.times(code.plus(head, row), Immediate(sizes.width))
                 for part in range(self._parts):
                     at, is_there = self._along(part)
                     piece = self._piece(self._q, code.plus(line, at), is_there, PIECE)
@@ -171,46 +171,46 @@ class _Writer:
     def _along(self, part: int) -> tuple[k.ValueId, k.ValueId | None]:
         """Return where in a row of queries or keys a thread's piece of a part starts, and whether it is there."""
         code, width = self._code, self._sizes.width
-        at = code.plus(code.times(self._place, Number(PIECE)), Number(part * PART))
+        at = code.plus(code.times(self._place, Immediate(PIECE)), Immediate(part * PART))
         if (part + 1) * PART <= width:
             return at, None
-        return code.least(at, Number(width - PIECE)), code.less(at, Number(width))
+        return code.least(at, Immediate(width - PIECE)), code.less(at, Immediate(width))
 
     def _copy_keys(self, start: k.ValueId) -> None:
         """Copy this thread's part of the keys from `start` on to local memory."""
         code, sizes = self._code, self._sizes
-        head, wider = code.times(self._head, Number(sizes.keys)), sizes.padded[0]
+        head, wider = code.times(self._head, Immediate(sizes.keys)), sizes.padded[0]
         for turn in range(BLOCK_KEYS * wider // PIECE // sizes.threads):
             key, chunk = self._of_keys(turn)
-            at = code.times(chunk, Number(PIECE))
-            there = [] if sizes.width == wider else [code.less(at, Number(sizes.width))]
+            at = code.times(chunk, Immediate(PIECE))
+            there = [] if sizes.width == wider else [code.less(at, Immediate(sizes.width))]
             if there:
-                at = code.least(at, Number(sizes.width - PIECE))
+                at = code.least(at, Immediate(sizes.width - PIECE))
             row, in_block = self._within(code.plus(start, key))
-            index = code.plus(code.times(code.plus(head, row), Number(sizes.width)), at)
+            index = code.plus(code.times(code.plus(head, row), Immediate(sizes.width)), at)
             piece = self._piece(self._k, index, self._all([*there, *in_block]), PIECE)
             code.store(self._local_k, self._place_of(key, chunk, wider), piece)
 
     def _copy_values(self, start: k.ValueId) -> None:
         """Copy this thread's part of the values from `start` on to local memory, turned over."""
         code, sizes = self._code, self._sizes
-        head, wide = code.times(self._head, Number(sizes.keys)), sizes.padded[1]
+        head, wide = code.times(self._head, Immediate(sizes.keys)), sizes.padded[1]
         for turn in range(self._turns):
             chunk, column = self._of_values(turn)
             has_rest = (turn + 1) * sizes.threads * _TURNED > wide * (BLOCK_KEYS // PIECE)
             if has_rest:
-                code.open_if(code.less(column, Number(wide)))
-            there = [] if sizes.width_out == wide else [code.less(column, Number(sizes.width_out))]
-            at = code.least(column, Number(sizes.width_out - _TURNED)) if has_rest or there else column
+                code.open_if(code.less(column, Immediate(wide)))
+            there = [] if sizes.width_out == wide else [code.less(column, Immediate(sizes.width_out))]
+            at = code.least(column, Immediate(sizes.width_out - _TURNED)) if has_rest or there else column
             rows: list[k.ValueId] = []
             for number in range(PIECE):
-                key = code.plus(start, code.plus(code.times(chunk, Number(PIECE)), Number(number)))
+                key = code.plus(start, code.plus(code.times(chunk, Immediate(PIECE)), Immediate(number)))
                 row, in_block = self._within(key)
-                index = code.plus(code.times(code.plus(head, row), Number(sizes.width_out)), at)
+                index = code.plus(code.times(code.plus(head, row), Immediate(sizes.width_out)), at)
                 rows.append(self._piece(self._v, index, self._all([*there, *in_block]), _TURNED))
             for lane in range(_TURNED):
                 turned = code.vectorize(tuple(code.devectorize(row, lane) for row in rows))
-                code.store(self._local_v, self._place_of(code.plus(column, Number(lane)), chunk, BLOCK_KEYS), turned)
+                code.store(self._local_v, self._place_of(code.plus(column, Immediate(lane)), chunk, BLOCK_KEYS), turned)
             if has_rest:
                 code.end_if()
 
@@ -218,7 +218,9 @@ class _Writer:
         """Return a key that is there, and whether it is `key`, if that is not known."""
         code, keys = self._code, self._sizes.keys
         return (
-            (key, []) if keys % BLOCK_KEYS == 0 else (code.least(key, Number(keys - 1)), [code.less(key, Number(keys))])
+            (key, [])
+            if keys % BLOCK_KEYS == 0
+            else (code.least(key, Immediate(keys - 1)), [code.less(key, Immediate(keys))])
         )
 
     def _all(self, conditions: Sequence[k.ValueId]) -> k.ValueId | None:
@@ -230,21 +232,23 @@ class _Writer:
     def _of_keys(self, turn: int) -> tuple[k.ValueId, k.ValueId]:
         """Return the key, counted in the block, and the piece of its row that this thread copies at a turn."""
         code, pieces = self._code, self._sizes.padded[0] // PIECE
-        number = code.plus(self._thread, Number(turn * self._sizes.threads))
-        return code.over(number, Number(pieces)), code.rest(number, Number(pieces))
+        number = code.plus(self._thread, Immediate(turn * self._sizes.threads))
+        return code.over(number, Immediate(pieces)), code.rest(number, Immediate(pieces))
 
     def _of_values(self, turn: int) -> tuple[k.ValueId, k.ValueId]:
         """Return the piece of a column, of the values in the block, and the columns that this thread turns over."""
         code, pieces = self._code, BLOCK_KEYS // PIECE
-        number = code.plus(self._thread, Number(turn * self._sizes.threads))
-        return code.rest(number, Number(pieces)), code.times(code.over(number, Number(pieces)), Number(_TURNED))
+        number = code.plus(self._thread, Immediate(turn * self._sizes.threads))
+        return code.rest(number, Immediate(pieces)), code.times(
+            code.over(number, Immediate(pieces)), Immediate(_TURNED)
+        )
 
     def _place_of(self, row: k.ValueId, chunk: k.ValueId, width: int) -> k.ValueId:
         """Return where a piece of a row lies in local memory."""
         code = self._code
         if width % (2 * PART) == 0:
-            chunk = code.differing(chunk, code.times(code.both(row, Number(1)), Number(4)))
-        return code.plus(code.times(row, Number(width)), code.times(chunk, Number(PIECE)))
+            chunk = code.differing(chunk, code.times(code.both(row, Immediate(1)), Immediate(4)))
+        return code.plus(code.times(row, Immediate(width)), code.times(chunk, Immediate(PIECE)))
 
     # ---- products
 
@@ -273,16 +277,18 @@ class _Writer:
             for pieces in queries
         ]
         # Of the keys of a part, that of column `line` of the first tile.
-        nearest = code.plus(code.times(code.over(self._line, Number(2)), Number(8)), code.rest(self._line, Number(2)))
+        nearest = code.plus(
+            code.times(code.over(self._line, Immediate(2)), Immediate(8)), code.rest(self._line, Immediate(2))
+        )
         for first in range(0, BLOCK_KEYS // _COLUMNS, _CHAINS):
             numbers = range(first, min(first + _CHAINS, BLOCK_KEYS // _COLUMNS))
             totals = [code.const(0.0, dtypes.float32, _HELD)] * (len(numbers) * sizes.row_tiles)
             for along in range(self._parts):
-                chunk = code.plus(self._place, Number(4 * along))
+                chunk = code.plus(self._place, Immediate(4 * along))
                 rights = []
                 for number in numbers:
                     part, tile = divmod(number, PART // _COLUMNS)
-                    key = code.plus(nearest, Number(PART * part + 2 * tile))
+                    key = code.plus(nearest, Immediate(PART * part + 2 * tile))
                     rights.append(self._factors(code.load(self._local_k, self._place_of(key, chunk, wider), PIECE)))
                 for half in range(2):
                     for index, (right, row_tile) in enumerate(itertools.product(rights, range(sizes.row_tiles))):
@@ -311,10 +317,10 @@ class _Writer:
         code, sizes = self._code, self._sizes
         has_hidden: k.ValueId | None = None
         if sizes.behind is not None:
-            nearest = code.plus(self._first, Number(sizes.behind))
-            has_hidden = code.less(nearest, code.plus(start, Number(BLOCK_KEYS - 1)))
+            nearest = code.plus(self._first, Immediate(sizes.behind))
+            has_hidden = code.less(nearest, code.plus(start, Immediate(BLOCK_KEYS - 1)))
         if sizes.keys % BLOCK_KEYS:
-            is_last = code.less(code.at(sizes.keys), code.plus(start, Number(BLOCK_KEYS)))
+            is_last = code.less(code.at(sizes.keys), code.plus(start, Immediate(BLOCK_KEYS)))
             has_hidden = is_last if has_hidden is None else code.either(has_hidden, is_last)
         if has_hidden is None:
             return
@@ -324,9 +330,9 @@ class _Writer:
             score = code.load(self._scores, place)
             seen = []
             if sizes.behind is not None:
-                seen.append(code.at_most(key, code.plus(query, Number(sizes.behind))))
+                seen.append(code.at_most(key, code.plus(query, Immediate(sizes.behind))))
             if sizes.keys % BLOCK_KEYS:
-                seen.append(code.less(key, Number(sizes.keys)))
+                seen.append(code.less(key, Immediate(sizes.keys)))
             is_seen = self._all(seen)
             assert is_seen is not None
             code.store(self._scores, place, code.where(is_seen, score, code.like(-math.inf, score)))
@@ -335,14 +341,14 @@ class _Writer:
     def _places(self, start: k.ValueId) -> Iterator[tuple[int, int, k.ValueId, k.ValueId]]:
         """Yield the tiles of rows and columns, with the numbers of the queries and keys that a thread has of them."""
         code = self._code
-        own = code.plus(start, code.times(self._place, Number(PIECE)))
+        own = code.plus(start, code.times(self._place, Immediate(PIECE)))
         for row_tile in range(self._sizes.row_tiles):
-            rows = [code.plus(self._row, Number(row_tile * _ROWS + half * 8)) for half in range(2)]
+            rows = [code.plus(self._row, Immediate(row_tile * _ROWS + half * 8)) for half in range(2)]
             query = code.cast(code.vectorize((rows[0], rows[0], rows[1], rows[1])), dtypes.int32)
             for number in range(BLOCK_KEYS // _COLUMNS):
                 part, tile = divmod(number, PART // _COLUMNS)
-                first = code.plus(own, Number(PART * part + 2 * tile))
-                second = code.plus(first, Number(1))
+                first = code.plus(own, Immediate(PART * part + 2 * tile))
+                second = code.plus(first, Immediate(1))
                 yield row_tile, number, query, code.cast(code.vectorize((first, second, first, second)), dtypes.int32)
 
     def _weigh(self, row_tile: int) -> None:
@@ -390,10 +396,10 @@ class _Writer:
             places = [code.at(row_tile * self._column_tiles + number) for number, row_tile in tiles]
             totals = [code.load(self._totals, place) for place in places]
             for part in range(BLOCK_KEYS // PART):
-                chunk = code.plus(self._place, Number(4 * part))
+                chunk = code.plus(self._place, Immediate(4 * part))
                 rights = []
                 for number in numbers:
-                    column = code.plus(self._line, Number(number * _COLUMNS))
+                    column = code.plus(self._line, Immediate(number * _COLUMNS))
                     piece = code.load(self._local_v, self._place_of(column, chunk, BLOCK_KEYS), PIECE)
                     rights.append(self._factors(piece))
                 for half in range(2):
@@ -410,7 +416,7 @@ class _Writer:
 
     def _write(self) -> None:
         code, sizes = self._code, self._sizes
-        head = code.times(self._head, Number(sizes.queries))
+        head = code.times(self._head, Immediate(sizes.queries))
         for row_tile in range(sizes.row_tiles):
             total = code.load(self._sums, code.at(row_tile))
             total = code.plus(total, code.shuffle(total, total, (1, 0, 3, 2)))
@@ -419,14 +425,14 @@ class _Writer:
             if sizes.is_guarded:
                 total = code.where(code.equal(total, code.like(0.0, total)), code.like(1.0, total), total)
             for half in range(2):
-                row = code.plus(self._row, Number(row_tile * _ROWS + half * 8))
-                code.open_if(code.less(row, Number(sizes.queries)))
-                line = code.times(code.plus(head, row), Number(sizes.width_out))
+                row = code.plus(self._row, Immediate(row_tile * _ROWS + half * 8))
+                code.open_if(code.less(row, Immediate(sizes.queries)))
+                line = code.times(code.plus(head, row), Immediate(sizes.width_out))
                 divisor = code.shuffle(total, total, (2 * half, 2 * half + 1))
                 for number in range(sizes.width_out // _COLUMNS):
                     sums = code.load(self._totals, code.at(row_tile * self._column_tiles + number))
                     pair = code.shuffle(sums, sums, (2 * half, 2 * half + 1))
                     value = code.cast(code.binary(BinaryOp.DIV, pair, divisor), self._dtype)
-                    column = code.plus(code.times(self._place, Number(2)), Number(number * _COLUMNS))
+                    column = code.plus(code.times(self._place, Immediate(2)), Immediate(number * _COLUMNS))
                     code.store(self._out, code.plus(line, column), value)
                 code.end_if()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class _Writer:
     def _batch_coordinate(self, axis: int) -> k.ValueId:
         code, batch = self._code, self._shape[:-2]
         behind = size_of(batch[axis + 1 :])
-        return code.rest(code.over(self._places.head, Number(behind)), Number(batch[axis]))
+        return code.rest(code.over(self._places.head, Immediate(behind)), Immediate(batch[axis]))
 
     def _read(self, node: Node) -> k.ValueId:
         """Return elements of an array; those behind the last query or key are read from these."""
@@ -145,7 +145,7 @@ class _Writer:
             step *= size
         for axis in range(len(shape) - 2):
             if shape[axis] > 1:
-                start = code.plus(start, code.times(self._batch_coordinate(axis), Number(steps[axis])))
+                start = code.plus(start, code.times(self._batch_coordinate(axis), Immediate(steps[axis])))
         lanes: list[k.ValueId] = []
         known: dict[tuple[int, ...], k.ValueId] = {}
         for lane in range(self._lanes):
@@ -155,8 +155,8 @@ class _Writer:
                 for axis, vector in ((-2, self._places.query), (-1, self._places.key)):
                     if shape[axis] > 1:
                         place = code.cast(code.devectorize(vector, lane), code.position)
-                        place = code.least(place, Number(shape[axis] - 1))
-                        index = code.plus(index, code.times(place, Number(steps[axis])))
+                        place = code.least(place, Immediate(shape[axis] - 1))
+                        index = code.plus(index, code.times(place, Immediate(steps[axis])))
                 known[which] = code.load(self._arrays[node], index)
             lanes.append(known[which])
         return code.vectorize(tuple(lanes))

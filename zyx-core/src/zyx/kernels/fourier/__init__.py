@@ -17,7 +17,7 @@ from zyx.graph import node as n
 from zyx.graph.fourier import offsets, parts, table_size
 from zyx.kernels.fourier.composed import Composed, composed, scaled
 from zyx.kernels.fourier.groups import stage_kernel
-from zyx.kernels.fourier.lanes import Work, columns_kernel, rows_kernel, scratch_bytes, turned_kernel
+from zyx.kernels.fourier.lanes import FourierWork, columns_kernel, rows_kernel, scratch_bytes, turned_kernel
 from zyx.kernels.fourier.problem import Problem
 from zyx.kernels.fourier.stages import stages_of
 from zyx.ops import FourierKind
@@ -99,7 +99,7 @@ def _fitting(size: int, problem: Problem, info: DeviceInfo) -> int:
 def _by_lanes(graph: Graph, problem: Problem, lanes: int) -> Node | None:
     x, table = _elements(problem.x), problem.table
     outer, size, inner, kind = problem.outer, problem.size, problem.inner, problem.kind
-    work = Work(problem.dtype, size, table.shape[0], 0, problem.is_inverse, problem.scale, lanes, kind=kind)
+    work = FourierWork(problem.dtype, size, table.shape[0], 0, problem.is_inverse, problem.scale, lanes, kind=kind)
     if len(parts(size)) == 1:
         shape = (outer, size, inner, 2)
         kernel = rows_kernel(shape, work) if inner == 1 else columns_kernel(shape, work)

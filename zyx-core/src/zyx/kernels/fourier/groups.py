@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.graph.fourier import table_size
 from zyx.kernel import data as k
-from zyx.kernels.code import Code, Number
+from zyx.kernels.code import Code, Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.fourier.butterflies import Pair, apart, multiply, small_transform, times, together
 from zyx.kernels.fourier.stages import BANKS
@@ -24,11 +24,11 @@ from zyx.ops import FourierKind
 
 if TYPE_CHECKING:
     from zyx.graph.fourier import Pass
-    from zyx.kernels.fourier.stages import Group, Stage
+    from zyx.kernels.fourier.stages import FourierStage, ThreadGroup
 
 
-def stage_kernel(stage: Stage, group: Group) -> CustomKernel:
-    """Return the kernel of a stage: from ``(outer, left, size, right, 2)`` and the table to `Stage.shape`."""
+def stage_kernel(stage: FourierStage, group: ThreadGroup) -> CustomKernel:
+    """Return the kernel of a stage: from ``(outer, left, size, right, 2)`` and the table to `FourierStage.shape`."""
     return _Writer(stage, group).written()
 
 
@@ -40,7 +40,7 @@ class _Line(NamedTuple):
         thread: Of the thread in the line.
         source: Where the line begins, in pairs.
         target: Where its results begin.
-        column: The column that it is in; see `Stage`.
+        column: The column that it is in; see `FourierStage`.
         is_there: Whether there is such a line; None if there certainly is.
     """
 
@@ -69,7 +69,7 @@ class _Butterfly(NamedTuple):
 class _Writer:
     """Writes the kernel of one stage."""
 
-    def __init__(self, stage: Stage, group: Group) -> None:
+    def __init__(self, stage: FourierStage, group: ThreadGroup) -> None:
         self._stage, self._group = stage, group
         self._from_real, self._to_real = (stage.kind is kind for kind in (FourierKind.FROM_REAL, FourierKind.TO_REAL))
         source, result = (2 * stage.lines * (stage.size + more) for more in (self._to_real, self._from_real))
@@ -81,7 +81,7 @@ class _Writer:
         self._arrays = [code.define(k.Memory.LOCAL, stage.dtype, group.pitch * group.lines) for _ in range(arrays)]
         self._was_read = False
         groups = -(-stage.lines // group.lines)
-        self._first = code.times(code.index(k.Axis.GROUP, 0, groups, code.position), Number(group.lines))
+        self._first = code.times(code.index(k.Axis.GROUP, 0, groups, code.position), Immediate(group.lines))
         self._thread = code.index(k.Axis.LOCAL, 0, group.threads * group.lines, code.position)
 
     def written(self) -> CustomKernel:
@@ -117,27 +117,32 @@ class _Writer:
         """Return the line that a thread does, as threads are numbered where lines lie side by side, or where not."""
         code, stage, group = self._code, self._stage, self._group
         if are_side_by_side:
-            number, thread = code.rest(self._thread, Number(group.lines)), code.over(self._thread, Number(group.lines))
+            number, thread = (
+                code.rest(self._thread, Immediate(group.lines)),
+                code.over(self._thread, Immediate(group.lines)),
+            )
         else:
-            number = code.over(self._thread, Number(group.threads))
-            thread = code.rest(self._thread, Number(group.threads))
+            number = code.over(self._thread, Immediate(group.threads))
+            thread = code.rest(self._thread, Immediate(group.threads))
         line, is_there = code.plus(self._first, number), None
         if stage.lines % group.lines:
-            is_there = code.less(line, Number(stage.lines))
-            line = code.least(line, Number(stage.lines - 1))
-        before, beside = code.over(line, Number(stage.right)), code.rest(line, Number(stage.right))
+            is_there = code.less(line, Immediate(stage.lines))
+            line = code.least(line, Immediate(stage.lines - 1))
+        before, beside = code.over(line, Immediate(stage.right)), code.rest(line, Immediate(stage.right))
         source, target = (
-            code.plus(code.times(before, Number((stage.size + more) * stage.right)), beside)
+            code.plus(code.times(before, Immediate((stage.size + more) * stage.right)), beside)
             for more in (
                 stage.size if self._are_apart(self._from_real) else self._to_real,
                 stage.size if self._are_apart(self._to_real) else self._from_real,
             )
         )
         if stage.is_turned:
-            outer, left = code.over(before, Number(stage.left)), code.rest(before, Number(stage.left))
-            start = code.times(code.plus(code.times(outer, Number(stage.size * stage.left)), left), Number(stage.right))
+            outer, left = code.over(before, Immediate(stage.left)), code.rest(before, Immediate(stage.left))
+            start = code.times(
+                code.plus(code.times(outer, Immediate(stage.size * stage.left)), left), Immediate(stage.right)
+            )
             target = code.plus(start, beside)
-        column = code.over(beside, Number(stage.right // stage.columns))
+        column = code.over(beside, Immediate(stage.right // stage.columns))
         return _Line(number, thread, source, target, column, is_there)
 
     def _are_apart(self, are_real: bool) -> bool:
@@ -145,26 +150,28 @@ class _Writer:
         return are_real and self._stage.right > 1
 
     def _plus(self, place: k.ValueId, number: int) -> k.ValueId:
-        return self._code.plus(place, Number(number))
+        return self._code.plus(place, Immediate(number))
 
     def _butterflies(self, count: int, line: _Line) -> list[_Butterfly]:
         """Return what a thread does of `count` butterflies, with no values yet."""
         code, threads = self._code, self._group.threads
         found = []
         for start in range(0, count, threads):
-            number, is_there = code.plus(line.thread, Number(start)), None
+            number, is_there = code.plus(line.thread, Immediate(start)), None
             if start + threads > count:
-                is_there = code.less(number, Number(count))
-                number = code.least(number, Number(count - 1))
+                is_there = code.less(number, Immediate(count))
+                number = code.least(number, Immediate(count - 1))
             found.append(_Butterfly(number, is_there, []))
         return found
 
     def _places(self, each: Pass, done: int, butterfly: _Butterfly) -> list[k.ValueId]:
         """Return where along the line the results of a pass are: t + S (r p + k) for k < r."""
         code = self._code
-        inside = code.rest(butterfly.number, Number(done))
-        first = code.plus(code.times(code.over(butterfly.number, Number(done)), Number(each.radix * done)), inside)
-        return [code.plus(first, Number(i * done)) for i in range(each.radix)]
+        inside = code.rest(butterfly.number, Immediate(done))
+        first = code.plus(
+            code.times(code.over(butterfly.number, Immediate(done)), Immediate(each.radix * done)), inside
+        )
+        return [code.plus(first, Immediate(i * done)) for i in range(each.radix)]
 
     # ---- memory
 
@@ -177,7 +184,7 @@ class _Writer:
             pair = self._pair(line, place)
             if self._to_real:
                 mirrored = self._pair(line, code.minus(code.at(size), place))
-                pair = together(code, pair, mirrored, self._root(place), code.equal(place, Number(0)))
+                pair = together(code, pair, mirrored, self._root(place), code.equal(place, Immediate(0)))
             values.append((pair[1], pair[0]) if self._stage.is_inverse else pair)
         return butterfly._replace(values=values)
 
@@ -185,9 +192,9 @@ class _Writer:
         """Return a pair of the source."""
         code, right = self._code, self._stage.right
         if self._are_apart(self._from_real):
-            index = code.plus(line.source, code.times(place, Number(2 * right)))
+            index = code.plus(line.source, code.times(place, Immediate(2 * right)))
             return code.load(self._source, index), code.load(self._source, self._plus(index, right))
-        index = code.times(code.plus(line.source, code.times(place, Number(right))), Number(2))
+        index = code.times(code.plus(line.source, code.times(place, Immediate(right))), Immediate(2))
         if self._group.lanes == 2:
             both = code.load(self._source, index, 2)
             return code.devectorize(both, 0), code.devectorize(both, 1)
@@ -202,7 +209,7 @@ class _Writer:
         for place, value in zip(places, butterfly.values, strict=True):
             pair = value
             if stage.factors is not None:
-                at = self._plus(code.times(place, Number(2 * stage.columns)), stage.factors)
+                at = self._plus(code.times(place, Immediate(2 * stage.columns)), stage.factors)
                 pair = times(code, pair, self._factor(code.plus(at, line.column), stage.columns))
             if scale != 1.0:
                 factor = code.like(scale, pair[0])
@@ -213,12 +220,12 @@ class _Writer:
         """Write a pair of the results."""
         code, stage = self._code, self._stage
         if self._are_apart(self._to_real):
-            index = code.plus(line.target, code.times(place, Number(2 * stage.right)))
+            index = code.plus(line.target, code.times(place, Immediate(2 * stage.right)))
             code.store(self._result, index, pair[0], mask)
             code.store(self._result, self._plus(index, stage.right), pair[1], mask)
             return
         distance = stage.right * (stage.left if stage.is_turned else 1)
-        index = code.times(code.plus(line.target, code.times(place, Number(distance))), Number(2))
+        index = code.times(code.plus(line.target, code.times(place, Immediate(distance))), Immediate(2))
         if self._group.lanes == 2:
             code.store(self._result, index, code.vectorize(pair), None if mask is None else code.splat(mask, 2))
         else:
@@ -231,7 +238,7 @@ class _Writer:
 
     def _factor(self, place: k.ValueId, distance: int) -> Pair:
         code = self._code
-        return code.load(self._table, place), code.load(self._table, code.plus(place, Number(distance)))
+        return code.load(self._table, place), code.load(self._table, code.plus(place, Immediate(distance)))
 
     def _exchanged(
         self,
@@ -265,9 +272,9 @@ class _Writer:
     def _held(self, line: _Line, place: k.ValueId) -> k.ValueId:
         """Return where in local memory a line has what is at a place."""
         code, group = self._code, self._group
-        start = code.times(line.number, Number(group.pitch))
+        start = code.times(line.number, Immediate(group.pitch))
         if group.is_padded:
-            place = code.plus(place, code.down(place, Number(BANKS.bit_length() - 1)))
+            place = code.plus(place, code.down(place, Immediate(BANKS.bit_length() - 1)))
         return code.plus(start, place)
 
     # ---- arithmetic
@@ -282,7 +289,7 @@ class _Writer:
         following = self._butterflies(size // 2 + 1, line)
         opposite = [code.minus(code.at(size), one.number) for one in following]
         taken = [
-            [one.number, code.rest(other, Number(size))] for one, other in zip(following, opposite, strict=True)
+            [one.number, code.rest(other, Immediate(size))] for one, other in zip(following, opposite, strict=True)
         ]  # fmt: skip
         found = self._exchanged(line, current, places, line, following, taken)
         targets = [[one.number, other] for one, other in zip(following, opposite, strict=True)]
@@ -299,11 +306,11 @@ class _Writer:
         found = small_transform(code, butterfly.values)
         if each.rest > 1:
             spread = each.rest * done * each.radix // self._stage.size  # 1, unless other passes are another stage's
-            place = code.times(code.over(butterfly.number, Number(done)), Number(spread))
+            place = code.times(code.over(butterfly.number, Immediate(done)), Immediate(spread))
             if spread > 1:
                 place = code.plus(place, line.column)
-            place = code.plus(place, Number(each.factors))
+            place = code.plus(place, Immediate(each.factors))
             for i in range(1, each.radix):
-                factor = self._factor(code.plus(place, Number(2 * i * each.rest)), each.rest)
+                factor = self._factor(code.plus(place, Immediate(2 * i * each.rest)), each.rest)
                 found[i] = times(code, found[i], factor)
         return butterfly._replace(values=found)

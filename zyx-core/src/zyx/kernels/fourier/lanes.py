@@ -19,7 +19,7 @@ from zyx import dtype as dtypes
 from zyx.arithmetic.powers import previous_power
 from zyx.graph.fourier import passes, table_size
 from zyx.kernel import data as k
-from zyx.kernels.code import Code, Number
+from zyx.kernels.code import Code, Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.fourier.butterflies import Pair, apart, multiply, small_transform, times, together
 from zyx.ops import FourierKind
@@ -41,7 +41,7 @@ _BEHIND: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class FourierWork:
     """What a kernel is to transform.
 
     Attributes:
@@ -87,11 +87,11 @@ def scratch_bytes(size: int, lanes: int, dtype: DType) -> int:
     return 4 * (size * lanes + _BEHIND) * dtype.itemsize
 
 
-def rows_kernel(shape: Shape, work: Work) -> CustomKernel:
+def rows_kernel(shape: Shape, work: FourierWork) -> CustomKernel:
     """Return the kernel that transforms ``(outer, n, 1, 2)``."""
     writer = _Writer(shape, work, shape[0], 1)
     code, size = writer.code, work.size
-    source, target = (code.times(writer.group, Number(end)) for end in work.ends)
+    source, target = (code.times(writer.group, Immediate(end)) for end in work.ends)
     is_apart = work.kind is FourierKind.FROM_REAL
     first, *others = passes(size)
     if not others:
@@ -109,18 +109,20 @@ def rows_kernel(shape: Shape, work: Work) -> CustomKernel:
     return writer.finish("rows", outer=shape[0], inner=1)
 
 
-def columns_kernel(shape: Shape, work: Work) -> CustomKernel:
+def columns_kernel(shape: Shape, work: FourierWork) -> CustomKernel:
     """Return the kernel that transforms ``(outer, n, inner, 2)`` along axis 1."""
     outer, size, inner, _ = shape
     lanes = min(work.lanes, previous_power(inner))
     blocks = -(-inner // lanes)
     writer = _Writer(shape, work, outer * blocks, lanes)
     code = writer.code
-    column = code.least(code.times(code.rest(writer.group, Number(blocks)), Number(lanes)), Number(inner - lanes))
+    column = code.least(
+        code.times(code.rest(writer.group, Immediate(blocks)), Immediate(lanes)), Immediate(inner - lanes)
+    )
     from_real, to_real = work.kind is FourierKind.FROM_REAL, work.kind is FourierKind.TO_REAL
     lengths = 2 * size if from_real else work.ends[0], 2 * size if to_real else work.ends[1]
-    row = code.over(writer.group, Number(blocks))
-    source, target = (code.plus(code.times(row, Number(length * inner)), column) for length in lengths)
+    row = code.over(writer.group, Immediate(blocks))
+    source, target = (code.plus(code.times(row, Immediate(length * inner)), column) for length in lengths)
     write = None if from_real else writer.writes(target, inner, lanes, column)
     held = writer.run(passes(size), writer.reads(source, inner, lanes), write, lanes)
     if from_real:
@@ -128,16 +130,18 @@ def columns_kernel(shape: Shape, work: Work) -> CustomKernel:
     return writer.finish("columns", outer, inner)
 
 
-def turned_kernel(shape: Shape, work: Work) -> CustomKernel:
+def turned_kernel(shape: Shape, work: FourierWork) -> CustomKernel:
     """Return the kernel from ``(outer, count, n, 2)`` to the transforms of its rows, ``(outer, n, count, 2)``."""
     outer, count, size, _ = shape
     lanes = min(work.lanes, previous_power(count), previous_power(size))
     blocks = -(-count // lanes)
     writer = _Writer(shape, work, outer * blocks, lanes)
     code = writer.code
-    column = code.least(code.times(code.rest(writer.group, Number(blocks)), Number(lanes)), Number(count - lanes))
-    start = code.times(code.over(writer.group, Number(blocks)), Number(size * count))
-    writer.turn_rows(code.plus(start, code.times(column, Number(size))), lanes)
+    column = code.least(
+        code.times(code.rest(writer.group, Immediate(blocks)), Immediate(lanes)), Immediate(count - lanes)
+    )
+    start = code.times(code.over(writer.group, Immediate(blocks)), Immediate(size * count))
+    writer.turn_rows(code.plus(start, code.times(column, Immediate(size))), lanes)
     write = writer.writes(code.plus(start, column), count, lanes)
     writer.run(passes(size), None, write, lanes)
     return writer.finish("turned", outer, count)
@@ -146,7 +150,7 @@ def turned_kernel(shape: Shape, work: Work) -> CustomKernel:
 class _Writer:
     """Writes one kernel; its group is one of `groups`."""
 
-    def __init__(self, shape: Shape, work: Work, groups: int, lanes: int) -> None:
+    def __init__(self, shape: Shape, work: FourierWork, groups: int, lanes: int) -> None:
         self.work = work
         source, result = (size_of(shape) // work.size * end for end in work.ends)
         self.code = code = Code(max(source, result))
@@ -175,13 +179,13 @@ class _Writer:
 
         def read(place: k.ValueId) -> Pair:
             if work.kind is FourierKind.FROM_REAL and stride > 1:
-                index = code.plus(base, code.times(place, Number(2 * stride)))
+                index = code.plus(base, code.times(place, Immediate(2 * stride)))
                 pair = (
                     code.load(self._source, index, lanes),
-                    code.load(self._source, code.plus(index, Number(stride)), lanes),
+                    code.load(self._source, code.plus(index, Immediate(stride)), lanes),
                 )
             else:
-                pair = self._pair_at(code.plus(base, code.times(place, Number(stride))), lanes)
+                pair = self._pair_at(code.plus(base, code.times(place, Immediate(stride))), lanes)
             if work.kind is FourierKind.TO_REAL:
                 pair = self._together(place, pair, base, stride, lanes)
             return (pair[1], pair[0]) if work.is_inverse else pair
@@ -190,9 +194,9 @@ class _Writer:
 
     def _pair_at(self, place: k.ValueId, lanes: int) -> Pair:
         code = self.code
-        index = code.times(place, Number(2))
+        index = code.times(place, Immediate(2))
         if lanes == 1:
-            return code.load(self._source, index), code.load(self._source, code.plus(index, Number(1)))
+            return code.load(self._source, index), code.load(self._source, code.plus(index, Immediate(1)))
         both = code.load(self._source, index, 2 * lanes)
         real, imaginary = (code.shuffle(both, both, tuple(range(part, 2 * lanes, 2))) for part in (0, 1))
         return real, imaginary
@@ -202,8 +206,8 @@ class _Writer:
         code = self.code
         along = lanes if stride == 1 else 1
         opposite = code.minus(code.at(self.work.size - (along - 1)), place)
-        mirrored = self._pair_at(code.plus(base, code.times(opposite, Number(stride))), lanes)
-        is_first = code.equal(place, Number(0))
+        mirrored = self._pair_at(code.plus(base, code.times(opposite, Immediate(stride))), lanes)
+        is_first = code.equal(place, Immediate(0))
         if along > 1:
             mirrored = self._reversed(mirrored)
             is_other = code.const(False, dtypes.bool_)
@@ -218,9 +222,9 @@ class _Writer:
     def _root(self, place: k.ValueId, along: int, lanes: int) -> Pair:
         """Return roots of unity that real numbers take: at so many places, in all lanes."""
         code = self.code
-        start = code.plus(place, Number(self.work.halves))
+        start = code.plus(place, Immediate(self.work.halves))
         cosine, sine = (
-            code.load(self._table, code.plus(start, Number(part * (self.work.size + 1))), along) for part in (0, 1)
+            code.load(self._table, code.plus(start, Immediate(part * (self.work.size + 1))), along) for part in (0, 1)
         )
         return (cosine, sine) if along == lanes else (code.splat(cosine, lanes), code.splat(sine, lanes))
 
@@ -231,23 +235,23 @@ class _Writer:
 
         def write(place: k.ValueId, pair: Pair) -> None:
             if work.factors is not None and column is not None:
-                at = code.plus(code.times(place, Number(2 * stride)), column)
-                at = code.plus(at, Number(work.factors))
+                at = code.plus(code.times(place, Immediate(2 * stride)), column)
+                at = code.plus(at, Immediate(work.factors))
                 cosine = code.load(self._table, at, lanes)
-                pair = times(code, pair, (cosine, code.load(self._table, code.plus(at, Number(stride)), lanes)))
+                pair = times(code, pair, (cosine, code.load(self._table, code.plus(at, Immediate(stride)), lanes)))
             if factor != 1.0:
                 scale = code.like(factor, pair[0])
                 pair = multiply(code, pair[0], scale), multiply(code, pair[1], scale)
             real, imaginary = (pair[1], pair[0]) if work.is_inverse else pair
             if work.kind is FourierKind.TO_REAL and stride > 1:
-                index = code.plus(base, code.times(place, Number(2 * stride)))
+                index = code.plus(base, code.times(place, Immediate(2 * stride)))
                 code.store(self._result, index, real)
-                code.store(self._result, code.plus(index, Number(stride)), imaginary)
+                code.store(self._result, code.plus(index, Immediate(stride)), imaginary)
                 return
-            index = code.times(code.plus(base, code.times(place, Number(stride))), Number(2))
+            index = code.times(code.plus(base, code.times(place, Immediate(stride))), Immediate(2))
             if lanes == 1:
                 code.store(self._result, index, real)
-                code.store(self._result, code.plus(index, Number(1)), imaginary)
+                code.store(self._result, code.plus(index, Immediate(1)), imaginary)
                 return
             order = tuple(lane + part for lane in range(lanes) for part in (0, lanes))
             code.store(self._result, index, code.shuffle(real, imaginary, order))
@@ -258,7 +262,7 @@ class _Writer:
         code, arrays = self.code, self._held[number]
 
         def read(place: k.ValueId) -> Pair:
-            index = code.times(place, Number(stride))
+            index = code.times(place, Immediate(stride))
             return code.load(arrays[0], index, lanes), code.load(arrays[1], index, lanes)
 
         return read
@@ -267,7 +271,7 @@ class _Writer:
         code, arrays = self.code, self._held[number]
 
         def write(place: k.ValueId, pair: Pair) -> None:
-            index = code.times(place, Number(stride))
+            index = code.times(place, Immediate(stride))
             code.store(arrays[0], index, pair[0])
             code.store(arrays[1], index, pair[1])
 
@@ -298,9 +302,9 @@ class _Writer:
         width = lanes if unit > 1 else 1
         for array in arrays:  # once around: the first one is behind the last one, too
             code.store(array, code.at(size * unit), code.load(array, code.at(0), width))
-        place = code.times(code.loop(-(-(size + 1) // along), code.position), Number(along))
+        place = code.times(code.loop(-(-(size + 1) // along), code.position), Immediate(along))
         if (size + 1) % along:
-            place = code.least(place, Number(size + 1 - along))
+            place = code.least(place, Immediate(size + 1 - along))
         read = self._held_at(number, lanes, unit)
         mirrored = read(code.minus(code.at(size - (along - 1)), place))
         if along > 1:
@@ -321,19 +325,19 @@ class _Writer:
         inner = code.loop(turns, code.position) if turns > 1 else None
         place = code.at(0)
         if inner is not None:
-            place = code.times(inner, Number(step))
+            place = code.times(inner, Immediate(step))
             if done % step:
-                place = code.least(place, Number(done - step))
+                place = code.least(place, Immediate(done - step))
         source = target = place
         if outer is not None:
-            source = code.plus(place, code.times(outer, Number(done)))
-            target = code.plus(place, code.times(outer, Number(done * each.radix)))
+            source = code.plus(place, code.times(outer, Immediate(done)))
+            target = code.plus(place, code.times(outer, Immediate(done * each.radix)))
         stride = done * each.rest
-        found = small_transform(code, [read(code.plus(source, Number(i * stride))) for i in range(each.radix)])
+        found = small_transform(code, [read(code.plus(source, Immediate(i * stride))) for i in range(each.radix)])
         for i, pair in enumerate(found):
             if factors and i:
                 pair = times(code, pair, factors[i])
-            write(code.plus(target, Number(i * done)), pair)
+            write(code.plus(target, Immediate(i * done)), pair)
         for opened in (inner, outer):
             if opened is not None:
                 code.end_loop()
@@ -350,21 +354,21 @@ class _Writer:
     def _factor(self, each: Pass, row: int, place: k.ValueId, lanes: int) -> Pair:
         code = self.code
         start = self.work.start + each.factors + 2 * row * each.rest
-        cosine = code.load(self._table, code.plus(place, Number(start)), lanes)
-        return cosine, code.load(self._table, code.plus(place, Number(start + each.rest)), lanes)
+        cosine = code.load(self._table, code.plus(place, Immediate(start)), lanes)
+        return cosine, code.load(self._table, code.plus(place, Immediate(start + each.rest)), lanes)
 
     def first_of_row(self, each: Pass, base: k.ValueId) -> None:
         """Write the first pass of a row, with lanes along it; results at neighbouring places are stored turned."""
         code, radix = self.code, each.radix
         lanes = min(self.work.lanes, previous_power(each.rest))
         turn = code.loop(-(-each.rest // lanes), code.position)
-        place = code.times(turn, Number(lanes))
+        place = code.times(turn, Immediate(lanes))
         if each.rest % lanes:
-            place = code.least(place, Number(each.rest - lanes))
+            place = code.least(place, Immediate(each.rest - lanes))
         read = self.reads(base, 1, lanes)
-        found = small_transform(code, [read(code.plus(place, Number(i * each.rest))) for i in range(radix)])
+        found = small_transform(code, [read(code.plus(place, Immediate(i * each.rest))) for i in range(radix)])
         found = [found[0], *(times(code, found[i], self._factor(each, i, place, lanes)) for i in range(1, radix))]
-        target = code.times(place, Number(radix))
+        target = code.times(place, Immediate(radix))
         for part, array in enumerate(self._held[0]):
             self._store_turned(array, target, [pair[part] for pair in found], lanes)
         code.end_loop()
@@ -375,12 +379,12 @@ class _Writer:
         place = code.at(0)
         turns = -(-size // lanes)
         if turns > 1:
-            place = code.times(code.loop(turns, code.position), Number(lanes))
+            place = code.times(code.loop(turns, code.position), Immediate(lanes))
             if size % lanes:
-                place = code.least(place, Number(size - lanes))
-        found = [self.reads(code.plus(base, Number(lane * size)), 1, lanes)(place) for lane in range(lanes)]
+                place = code.least(place, Immediate(size - lanes))
+        found = [self.reads(code.plus(base, Immediate(lane * size)), 1, lanes)(place) for lane in range(lanes)]
         for part, array in enumerate(self._held[0]):
-            self._store_turned(array, code.times(place, Number(lanes)), [pair[part] for pair in found], lanes)
+            self._store_turned(array, code.times(place, Immediate(lanes)), [pair[part] for pair in found], lanes)
         if turns > 1:
             code.end_loop()
 
@@ -393,7 +397,7 @@ class _Writer:
         code, count = self.code, len(vectors)
         if lanes == 1:
             for number, value in enumerate(vectors):
-                code.store(array, code.plus(start, Number(number)), value)
+                code.store(array, code.plus(start, Immediate(number)), value)
             return
         width = 1 << (count - 1).bit_length()
         wide = [[vector] for vector in [*vectors, *vectors[:1] * (width - count)]]
@@ -407,7 +411,7 @@ class _Writer:
         pieces, size = wide[0], lanes
         if width == count:
             for number, piece in enumerate(pieces):
-                code.store(array, code.plus(start, Number(number * size)), piece)
+                code.store(array, code.plus(start, Immediate(number * size)), piece)
             return
         while size < width:
             together = tuple(range(2 * size))
@@ -417,4 +421,4 @@ class _Writer:
             size //= 2
             pieces = [code.shuffle(p, p, tuple(range(i, i + size))) for p in pieces for i in (0, size)]
         for number, piece in enumerate(pieces):
-            code.store(array, code.plus(start, Number(number * count)), piece)
+            code.store(array, code.plus(start, Immediate(number * count)), piece)

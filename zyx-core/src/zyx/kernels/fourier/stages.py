@@ -41,7 +41,7 @@ _MOST_PAIRS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class FourierStage:
     """Passes over lines: over what ``(outer, left, size, right)`` has at one place of its other axes.
 
     Attributes:
@@ -95,7 +95,7 @@ class Stage:
         return (self.outer, *middle, self.right, 2)
 
 
-class Group(NamedTuple):
+class ThreadGroup(NamedTuple):
     """A group of threads for a stage.
 
     Attributes:
@@ -115,7 +115,7 @@ class Group(NamedTuple):
     lanes: int
 
 
-Staged: TypeAlias = "list[tuple[Stage, Group]]"
+Staged: TypeAlias = "list[tuple[FourierStage, ThreadGroup]]"
 
 
 def stages_of(problem: Problem, info: DeviceInfo) -> Staged | None:
@@ -124,7 +124,9 @@ def stages_of(problem: Problem, info: DeviceInfo) -> Staged | None:
     """
     size, inner, dtype, is_complex = problem.size, problem.inner, problem.dtype, problem.kind is FourierKind.COMPLEX
     starts, table = offsets(size), problem.table.shape[0]
-    whole = Stage(dtype, problem.outer, 1, size, inner, (), table, problem.is_inverse, problem.scale, kind=problem.kind)
+    whole = FourierStage(
+        dtype, problem.outer, 1, size, inner, (), table, problem.is_inverse, problem.scale, kind=problem.kind
+    )
     if len(parts(size)) == 2:
         if not is_complex:
             return None
@@ -151,8 +153,8 @@ def _length(several: tuple[Pass, ...]) -> int:
 
 
 def _divided(
-    whole: Stage, first: tuple[Pass, ...], second: tuple[Pass, ...], factors: int | None = None
-) -> list[Stage]:
+    whole: FourierStage, first: tuple[Pass, ...], second: tuple[Pass, ...], factors: int | None = None
+) -> list[FourierStage]:
     """Return the two stages of a transform whose passes are `first`, over columns, and `second`, over rows."""
     rows, columns = _length(first), _length(second)
     return [
@@ -163,12 +165,12 @@ def _divided(
     ]
 
 
-def _grouped(stages: list[Stage], info: DeviceInfo) -> Staged | None:
+def _grouped(stages: list[FourierStage], info: DeviceInfo) -> Staged | None:
     found = [(stage, group) for stage in stages if (group := group_of(stage, info)) is not None]
     return found if len(found) == len(stages) else None
 
 
-def group_of(stage: Stage, info: DeviceInfo) -> Group | None:
+def group_of(stage: FourierStage, info: DeviceInfo) -> ThreadGroup | None:
     """Return a group of the device for a stage; None if there is no room for a line."""
     most = min(info.max_group_threads, info.max_group_shape[0])
     threads = min(most, stage.size // max(each.radix for each in stage.passes))
@@ -186,7 +188,7 @@ def group_of(stage: Stage, info: DeviceInfo) -> Group | None:
     for lines, arrays, is_padded in choices:
         pitch = _padded(stage.size, lines) if is_padded else stage.size
         if not stage.is_exchanged or arrays * pitch * lines * stage.dtype.itemsize <= info.local_bytes:
-            return Group(threads, lines, arrays, pitch, is_padded, lanes)
+            return ThreadGroup(threads, lines, arrays, pitch, is_padded, lanes)
     return None
 
 

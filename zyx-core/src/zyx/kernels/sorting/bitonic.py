@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.arithmetic.powers import next_power
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.kernels.sorting.network import comparators
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Bitonic:
             full, rest = divmod(stage + 1, window)
             turn = code.loop(full, code.position)
             self._meet()
-            low = code.minus(code.at(stage + 1 - window), code.times(turn, Number(window)))
+            low = code.minus(code.at(stage + 1 - window), code.times(turn, Immediate(window)))
             self._round(low, stage + 1, self._halvings(window))
             code.end_loop()
             if rest:
@@ -83,14 +83,14 @@ class Bitonic:
         """Compare `pairs` of the records that differ in the bits from `low` on; order descends by bit `direction`."""
         code = self.code
         thread = code.loop(self.together >> WINDOW, code.position) if self.thread is None else self.thread
-        inside = code.minus(code.up(code.at(1), low), Number(1))
-        above = code.up(code.down(thread, low), code.plus(low, Number(WINDOW)))
+        inside = code.minus(code.up(code.at(1), low), Immediate(1))
+        above = code.up(code.down(thread, low), code.plus(low, Immediate(WINDOW)))
         first = code.plus(above, code.both(thread, inside))
         places = [self._index(code.plus(first, code.up(code.at(number), low))) for number in range(1 << WINDOW)]
         records = [code.read(self.arrays, place, lanes=self.lanes) for place in places]
         flips: list[k.ValueId] | None = None
         if 1 << direction < self.tile:
-            is_down = code.both(code.down(first, Number(direction)), Number(1))
+            is_down = code.both(code.down(first, Immediate(direction)), Immediate(1))
             flips = [
                 code.splat(code.minus(code.const(0, dtype), code.cast(is_down, dtype)), self.lanes)
                 for dtype in (code.type_of(word).dtype for word in records[0])
@@ -107,7 +107,7 @@ class Bitonic:
         """Return where the record at `place` lies."""
         if self.thread is not None:
             return padded(self.code, place, self.together)
-        return self.code.times(self.code.both(place, Number(self.together - 1)), Number(self.lanes))
+        return self.code.times(self.code.both(place, Immediate(self.together - 1)), Immediate(self.lanes))
 
     def _flipped(self, record: Words, flips: Sequence[k.ValueId]) -> Words:
         """Return a record that comes after others where it came before them."""
@@ -119,8 +119,8 @@ def padded(code: RecordCode, place: k.ValueId, together: int) -> k.ValueId:
 
     Between every sixteen there is room for one, so that threads a few records apart use different banks.
     """
-    place = code.both(place, Number(together - 1))  # as it is: this says so
-    return code.plus(place, code.down(place, Number(_BANKS.bit_length() - 1)))
+    place = code.both(place, Immediate(together - 1))  # as it is: this says so
+    return code.plus(place, code.down(place, Immediate(_BANKS.bit_length() - 1)))
 
 
 def padded_length(together: int) -> int:

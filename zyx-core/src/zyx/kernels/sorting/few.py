@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.kernel import data as k
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.code import RecordCode
 
@@ -33,12 +33,12 @@ def few_kernel(rows: int, size: int, chunk: int, count: int, words: tuple[DType,
     carried = code.arrays(k.Memory.REGISTER, words, 1)
     group = code.index(k.Axis.GROUP, 0, rows * chunks, code.position)
     first, end = code.at(0), code.at(count - 1)
-    row, number = code.over(group, Number(chunks)), code.rest(group, Number(chunks))
+    row, number = code.over(group, Immediate(chunks)), code.rest(group, Immediate(chunks))
     code.write(best, code.loop(count, code.position), code.last_record(words))
     code.end_loop()
-    place = code.plus(code.times(number, Number(chunk)), code.loop(chunk, code.position))
-    code.open_if(code.less(place, Number(size)))
-    record = code.read(sources, code.plus(code.times(row, Number(size)), place))
+    place = code.plus(code.times(number, Immediate(chunk)), code.loop(chunk, code.position))
+    code.open_if(code.less(place, Immediate(size)))
+    record = code.read(sources, code.plus(code.times(row, Immediate(size)), place))
     code.open_if(code.comes_before(record, code.read(best, end)))
     code.write(carried, first, record)
     turn = code.loop(count, code.position)
@@ -50,7 +50,7 @@ def few_kernel(rows: int, size: int, chunk: int, count: int, words: tuple[DType,
     code.end_if()
     code.end_loop()
     turn = code.loop(count, code.position)
-    code.write(results, code.plus(code.times(group, Number(count)), turn), code.read(best, turn))
+    code.write(results, code.plus(code.times(group, Immediate(count)), turn), code.read(best, turn))
     code.end_loop()
     shape = (rows, chunks * count)
     return CustomKernel(code.finish(f"first_{count}_of_{size}"), tuple((shape, word) for word in words))

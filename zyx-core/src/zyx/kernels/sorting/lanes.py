@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.kernel import data as k
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.bitonic import Bitonic, tile_for
 from zyx.kernels.sorting.code import RecordCode
@@ -65,7 +65,7 @@ def lanes_kernel(rows: Lanes, words: tuple[DType, ...]) -> CustomKernel:
     tile = tile_for(size)
     held = () if size <= _IN_REGISTERS else code.arrays(k.Memory.LOCAL, words, tile * lanes)
     group = code.index(k.Axis.GROUP, 0, -(-rows.rows // lanes), code.position)
-    access = _Access(code, rows, code.times(group, Number(lanes)))
+    access = _Access(code, rows, code.times(group, Immediate(lanes)))
     if not held:
         places = [code.at(number) for number in range(size)]
         records = [access.read(sources, place) for place in places]
@@ -75,15 +75,15 @@ def lanes_kernel(rows: Lanes, words: tuple[DType, ...]) -> CustomKernel:
             access.write(results, place, record)
     else:
         place = code.loop(size, code.position)
-        code.write(held, code.times(place, Number(lanes)), access.read(sources, place))
+        code.write(held, code.times(place, Immediate(lanes)), access.read(sources, place))
         code.end_loop()
         if tile > size:
-            place = code.plus(code.loop(tile - size, code.position), Number(size))
-            code.write(held, code.times(place, Number(lanes)), code.last_record(words, lanes))
+            place = code.plus(code.loop(tile - size, code.position), Immediate(size))
+            code.write(held, code.times(place, Immediate(lanes)), code.last_record(words, lanes))
             code.end_loop()
         Bitonic(code, held, None, tile, tile, lanes).sort()
         place = code.loop(size, code.position)
-        access.write(results, place, code.read(held, code.times(place, Number(lanes)), lanes=lanes))
+        access.write(results, place, code.read(held, code.times(place, Immediate(lanes)), lanes=lanes))
         code.end_loop()
     return CustomKernel(code.finish(f"sort_lanes_{size}"), tuple((rows.shape, word) for word in words))
 
@@ -100,7 +100,7 @@ class _Access:
         """Return a vector a word; lanes without a row have the records of the last one."""
         code, rows = self.code, self.rows
         if rows.are_columns:
-            index = code.plus(code.times(place, Number(rows.rows)), self.row)
+            index = code.plus(code.times(place, Immediate(rows.rows)), self.row)
             return code.read(arrays, index, lanes=rows.lanes)
         found = [code.read(arrays, self._index(place, lane)) for lane in range(rows.lanes)]
         return tuple(code.vectorize(items) for items in zip(*found, strict=True))
@@ -109,14 +109,14 @@ class _Access:
         """Store a vector a word."""
         code, rows = self.code, self.rows
         if rows.are_columns:
-            code.write(arrays, code.plus(code.times(place, Number(rows.rows)), self.row), record)
+            code.write(arrays, code.plus(code.times(place, Immediate(rows.rows)), self.row), record)
             return
         for lane in range(rows.lanes):
-            is_there = code.less(code.plus(self.row, Number(lane)), Number(rows.rows))
+            is_there = code.less(code.plus(self.row, Immediate(lane)), Immediate(rows.rows))
             words = tuple(code.devectorize(word, lane) for word in record)
             code.write(arrays, self._index(place, lane), words, is_there if rows.rows % rows.lanes else None)
 
     def _index(self, place: k.ValueId, lane: int) -> k.ValueId:
         code, rows = self.code, self.rows
-        row = code.least(code.plus(self.row, Number(lane)), Number(rows.rows - 1))
-        return code.plus(code.times(row, Number(rows.size)), place)
+        row = code.least(code.plus(self.row, Immediate(lane)), Immediate(rows.rows - 1))
+        return code.plus(code.times(row, Immediate(rows.size)), place)

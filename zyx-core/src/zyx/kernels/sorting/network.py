@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.kernel import data as k
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.code import RecordCode
 
@@ -50,16 +50,16 @@ def network_kernel(outer: int, size: int, inner: int, words: tuple[DType, ...], 
     group = code.index(k.Axis.GROUP, 0, -(-rows // together), code.position)
     is_shared = threads > 1
     thread = code.index(k.Axis.LOCAL, 0, threads, code.position) if is_shared else code.loop(together, code.position)
-    row = code.plus(code.times(group, Number(together)), thread)
-    code.open_if(code.less(row, Number(rows)))
+    row = code.plus(code.times(group, Immediate(together)), thread)
+    code.open_if(code.less(row, Immediate(rows)))
     first = row
     if inner > 1:
         first = code.plus(
-            code.times(code.over(row, Number(inner)), Number(size * inner)), code.rest(row, Number(inner))
+            code.times(code.over(row, Immediate(inner)), Immediate(size * inner)), code.rest(row, Immediate(inner))
         )
     else:
-        first = code.times(row, Number(size))
-    places = [code.plus(first, Number(i * inner)) for i in range(size)]
+        first = code.times(row, Immediate(size))
+    places = [code.plus(first, Immediate(i * inner)) for i in range(size)]
     held = [code.read(sources, place) for place in places]
     for i, j in comparators(size):
         held[i], held[j] = code.exchange(held[i], held[j])

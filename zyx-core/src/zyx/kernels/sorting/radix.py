@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.kernel import data as k
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.code import RecordCode
 
@@ -59,13 +59,13 @@ class Digits:
     def digit(self, code: RecordCode, record: Words, number: int) -> k.ValueId:
         """Return the digit that pass `number` distributes a record by."""
         shift = self.records.first_bit + number * _WIDTH
-        return code.cast(code.both(code.down(record[0], Number(shift)), Number(_VALUES - 1)), code.position)
+        return code.cast(code.both(code.down(record[0], Immediate(shift)), Immediate(_VALUES - 1)), code.position)
 
 
 def _add_one(code: RecordCode, array: k.ValueId, index: k.ValueId) -> k.ValueId:
     """Add one to an element; return what it was."""
     old = code.load(array, index)
-    code.store(array, index, code.plus(old, Number(1)))
+    code.store(array, index, code.plus(old, Immediate(1)))
     return old
 
 
@@ -101,7 +101,7 @@ def rows_kernel(digits: Digits, *, in_local_memory: bool) -> CustomKernel:
         beside = code.arrays(k.Memory.LOCAL, words, size)
     counts = [code.define(k.Memory.REGISTER, code.position, _VALUES) for _ in range(digits.passes)]
     running = code.define(k.Memory.REGISTER, code.position, 1)
-    first = code.times(code.index(k.Axis.GROUP, 0, rows, code.position), Number(size))
+    first = code.times(code.index(k.Axis.GROUP, 0, rows, code.position), Immediate(size))
     for array in counts:
         _clear(code, array, _VALUES)
     record = code.read(sources, code.plus(first, code.loop(size, code.position)))
@@ -114,13 +114,13 @@ def rows_kernel(digits: Digits, *, in_local_memory: bool) -> CustomKernel:
         target = results if is_last else beside
         start = first if is_last or not in_local_memory else code.at(0)
         some = code.load(array, digits.digit(code, code.read(current, offset), number))
-        is_one_digit = code.equal(some, Number(size))
+        is_one_digit = code.equal(some, Immediate(size))
         code.open_if(is_one_digit)
         place = code.loop(size, code.position)
         code.write(target, code.plus(start, place), code.read(current, code.plus(offset, place)))
         code.end_loop()
         code.end_if()
-        code.open_if(code.less(some, Number(size)))
+        code.open_if(code.less(some, Immediate(size)))
         _starts(code, array, _VALUES, running)
         record = code.read(current, code.plus(offset, code.loop(size, code.position)))
         place = _add_one(code, array, digits.digit(code, record, number))
@@ -143,21 +143,21 @@ def count_kernel(digits: Digits, number: int) -> CustomKernel:
     group = code.index(k.Axis.GROUP, 0, rows * chunks, code.position)
     _clear(code, counts, _VALUES)
     place, index = _walk(code, digits, group)
-    code.open_if(code.less(place, Number(size)))
+    code.open_if(code.less(place, Immediate(size)))
     _add_one(code, counts, digits.digit(code, code.read(keys, index), number))
     code.end_if()
     code.end_loop()
     value = code.loop(_VALUES, code.position)
-    code.store(table, code.plus(code.times(group, Number(_VALUES)), value), code.load(counts, value))
+    code.store(table, code.plus(code.times(group, Immediate(_VALUES)), value), code.load(counts, value))
     code.end_loop()
     return CustomKernel(code.finish(f"count_digits_{number}"), (((rows, chunks, _VALUES), dtypes.uint32),))
 
 
 def _walk(code: RecordCode, digits: Digits, group: k.ValueId) -> tuple[k.ValueId, k.ValueId]:
     """Open a loop over the chunk of a group; return the place in the row and the index of the record."""
-    row, chunk = code.over(group, Number(digits.chunks)), code.rest(group, Number(digits.chunks))
-    place = code.plus(code.times(chunk, Number(digits.chunk)), code.loop(digits.chunk, code.position))
-    return place, code.plus(code.times(row, Number(digits.size)), place)
+    row, chunk = code.over(group, Immediate(digits.chunks)), code.rest(group, Immediate(digits.chunks))
+    place = code.plus(code.times(chunk, Immediate(digits.chunk)), code.loop(digits.chunk, code.position))
+    return place, code.plus(code.times(row, Immediate(digits.size)), place)
 
 
 def move_kernel(digits: Digits, number: int) -> CustomKernel:
@@ -172,14 +172,14 @@ def move_kernel(digits: Digits, number: int) -> CustomKernel:
     before = code.define(k.Memory.REGISTER, code.position, _VALUES)
     running = code.define(k.Memory.REGISTER, code.position, 1)
     group = code.index(k.Axis.GROUP, 0, rows * chunks, code.position)
-    row, chunk = code.over(group, Number(chunks)), code.rest(group, Number(chunks))
+    row, chunk = code.over(group, Immediate(chunks)), code.rest(group, Immediate(chunks))
     _clear(code, totals, _VALUES)
     _clear(code, before, _VALUES)
     other = code.loop(chunks, code.position)
     is_before = code.less(other, chunk)
     value = code.loop(_VALUES, code.position)
-    line = code.plus(code.times(row, Number(chunks)), other)
-    count = code.cast(code.load(table, code.plus(code.times(line, Number(_VALUES)), value)), code.position)
+    line = code.plus(code.times(row, Immediate(chunks)), other)
+    count = code.cast(code.load(table, code.plus(code.times(line, Immediate(_VALUES)), value)), code.position)
     code.store(totals, value, code.plus(code.load(totals, value), count))
     earlier = code.where(is_before, count, code.at(0))
     code.store(before, value, code.plus(code.load(before, value), earlier))
@@ -190,10 +190,10 @@ def move_kernel(digits: Digits, number: int) -> CustomKernel:
     code.store(before, value, code.plus(code.load(before, value), code.load(totals, value)))
     code.end_loop()
     place, index = _walk(code, digits, group)
-    code.open_if(code.less(place, Number(size)))
+    code.open_if(code.less(place, Immediate(size)))
     record = code.read(sources, index)
     target = code.within(_add_one(code, before, digits.digit(code, record, number)), size)
-    code.write(results, code.plus(code.times(row, Number(size)), target), record)
+    code.write(results, code.plus(code.times(row, Immediate(size)), target), record)
     code.end_if()
     code.end_loop()
     shape = (rows, size)

@@ -10,12 +10,12 @@ Merging kernels of all lengths are one: how long the runs are lies behind the la
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from zyx import dtype as dtypes
 from zyx.arithmetic.powers import previous_power
 from zyx.kernel import data as k
-from zyx.kernels.code import Number
+from zyx.kernels.code import Immediate
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.bitonic import WINDOW, Bitonic, padded, padded_length
 from zyx.kernels.sorting.code import RecordCode
@@ -78,6 +78,45 @@ def rows_of_group(tile: int, largest: int) -> int:
     return max(1, min(_SMALL_GROUP, largest) // tile)
 
 
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The records that a group sorts: where they lie in local memory, and in what is read and written.
+
+    Attributes:
+        code: To write to.
+        tiles: What is sorted.
+        rows: How many rows the group has.
+        first_row: Its first row.
+    """
+
+    code: RecordCode
+    tiles: Tiles
+    rows: int
+    first_row: k.ValueId
+
+    def placed(self, place: k.ValueId) -> tuple[k.ValueId, k.ValueId, k.ValueId]:
+        """Return (where it lies in local memory, row, place in the tile) of a record; neighbours lie side by side."""
+        code, tile = self.code, self.tiles.tile
+        if self.tiles.inner > 1:
+            row = code.both(place, Immediate(self.rows - 1))
+            inside = code.down(place, Immediate(self.rows.bit_length() - 1))
+            local = code.plus(code.times(row, Immediate(tile)), inside)
+        else:
+            local, inside = place, code.both(place, Immediate(tile - 1))
+            row = code.down(place, Immediate(tile.bit_length() - 1))
+        return padded(code, local, self.rows * tile), code.plus(self.first_row, row), inside
+
+    def indexed(self, row: k.ValueId, at: k.ValueId, length: int) -> tuple[k.ValueId, k.ValueId]:
+        """Return the index of what lies `at` a place of a row of that length, and whether it is there."""
+        code, inner = self.code, self.tiles.inner
+        is_there = code.both(code.less(row, Immediate(self.tiles.rows)), code.less(at, Immediate(length)))
+        line, column = row, code.at(0)
+        if inner > 1:
+            line, column = code.over(row, Immediate(inner)), code.rest(row, Immediate(inner))
+        index = code.plus(code.times(line, Immediate(length * inner)), code.times(at, Immediate(inner)))
+        return code.plus(index, column), is_there
+
+
 def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> CustomKernel:
     """Return the kernel that sorts each tile of records ``(rows, size)``.
 
@@ -100,46 +139,26 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
     arrays = code.arrays(k.Memory.LOCAL, tiles.words, padded_length(together))
     group = code.index(k.Axis.GROUP, 0, -(-rows // rows_together) * count, code.position)
     thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
-    first_row = code.times(code.over(group, Number(count)), Number(rows_together))
-    number = code.rest(group, Number(count))
-    turns = [code.plus(thread, Number(turn * threads)) for turn in range(together // threads)]
-
-    def placed(place: k.ValueId) -> tuple[k.ValueId, k.ValueId, k.ValueId]:
-        """Return (where it lies in local memory, row, place in the tile) of a record; neighbours lie side by side."""
-        if tiles.inner > 1:
-            row = code.both(place, Number(rows_together - 1))
-            inside = code.down(place, Number(rows_together.bit_length() - 1))
-            local = code.plus(code.times(row, Number(tile)), inside)
-        else:
-            local, inside = place, code.both(place, Number(tile - 1))
-            row = code.down(place, Number(tile.bit_length() - 1))
-        return padded(code, local, together), code.plus(first_row, row), inside
-
-    def indexed(row: k.ValueId, at: k.ValueId, length: int) -> tuple[k.ValueId, k.ValueId]:
-        """Return the index of what lies `at` a place of a row of that length, and whether it is there."""
-        is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(length)))
-        line, column = row, code.at(0)
-        if tiles.inner > 1:
-            line, column = code.over(row, Number(tiles.inner)), code.rest(row, Number(tiles.inner))
-        index = code.plus(code.times(line, Number(length * tiles.inner)), code.times(at, Number(tiles.inner)))
-        return code.plus(index, column), is_there
-
+    first_row = code.times(code.over(group, Immediate(count)), Immediate(rows_together))
+    number = code.rest(group, Immediate(count))
+    turns = [code.plus(thread, Immediate(turn * threads)) for turn in range(together // threads)]
+    records = _Records(code, tiles, rows_together, first_row)
     for place in turns:
-        local, row, inside = placed(place)
-        index, is_there = indexed(row, code.plus(code.times(number, Number(tile)), inside), size)
+        local, row, inside = records.placed(place)
+        index, is_there = records.indexed(row, code.plus(code.times(number, Immediate(tile)), inside), size)
         record = code.choose(is_there, code.read(sources, index, is_there), code.last_record(tiles.words))
         code.write(arrays, local, record)
     code.barrier()
     Bitonic(code, arrays, thread, tile, together).sort()
     code.barrier()
     for place in turns:
-        local, row, inside = placed(place)
+        local, row, inside = records.placed(place)
         if is_first:
-            index, is_there = indexed(row, code.plus(code.times(number, Number(tile)), inside), size)
+            index, is_there = records.indexed(row, code.plus(code.times(number, Immediate(tile)), inside), size)
         else:
-            at = code.plus(code.times(number, Number(keep)), inside)
-            index, is_there = indexed(row, at, count * keep)
-            is_there = code.both(is_there, code.less(inside, Number(keep)))
+            at = code.plus(code.times(number, Immediate(keep)), inside)
+            index, is_there = records.indexed(row, at, count * keep)
+            is_there = code.both(is_there, code.less(inside, Immediate(keep)))
         code.write(results, index, code.read(arrays, local), is_there)
     if is_first:
         _write_state(code, results, rows * size, code.at(tile.bit_length() - 1), group, thread)
@@ -154,7 +173,7 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
 def _write_state(
     code: RecordCode, results: Words, place: int, state: k.ValueId, group: k.ValueId, thread: k.ValueId
 ) -> None:
-    is_one = code.both(code.equal(group, Number(0)), code.equal(thread, Number(0)))
+    is_one = code.both(code.equal(group, Immediate(0)), code.equal(thread, Immediate(0)))
     for result in results:
         define = code.ops[result]
         assert isinstance(define, k.Define)
@@ -167,52 +186,32 @@ def _write_state(
 def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKernel:
     """Return the kernel that merges pairs of sorted runs of records ``(rows * size + 1,)``; a run is tiles or more."""
     rows, size = tiles.rows, tiles.size
-    nbytes = sum(word.itemsize for word in tiles.words)
-    threads = previous_power(min(_MERGING_THREADS, most_threads, tiles.tile))
-    share = min(_MERGED_BY_ONE, tiles.tile // threads)
-    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 4:
-        threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
+    threads, share = _merging_threads(tiles, most_threads, local_bytes)
     tile = threads * share
     count = -(-size // tile)
     code = RecordCode(rows * size)
     results = code.params(tiles.words, rows * size + 1, mutable=True)
     sources = code.params(tiles.words, rows * size + 1, mutable=False)
     arrays = code.arrays(k.Memory.LOCAL, tiles.words, tile)
-    parts = min(_SEARCHING_THREADS, threads // 2)
-    rounds = -(-size.bit_length() // max(1, parts.bit_length() - 1))
-    search = _Search(
-        code,
-        parts,
-        rounds,
-        flags=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (parts + 1)),
-        found=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (rounds + 1)),
-    )
+    search = _Search.of(code, size, threads)
     bounds = code.define(k.Memory.REGISTER, code.position, 2)
     group = code.index(k.Axis.GROUP, 0, rows * count, code.position)
     thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
-    row = code.times(code.over(group, Number(count)), Number(size))
-    start = code.times(code.rest(group, Number(count)), Number(tile))
+    row = code.times(code.over(group, Immediate(count)), Immediate(size))
+    start = code.times(code.rest(group, Immediate(count)), Immediate(tile))
     state = code.cast(
-        code.least(code.load(sources[-1], code.at(rows * size)), Number(size.bit_length())), code.position
+        code.least(code.load(sources[-1], code.at(rows * size)), Immediate(size.bit_length())), code.position
     )
-    _write_state(code, results, rows * size, code.plus(state, Number(1)), group, thread)
+    _write_state(code, results, rows * size, code.plus(state, Immediate(1)), group, thread)
 
-    # The two runs start at `base` and `middle`; the group writes from `first` to `last`, counted from `base`.
-    run = code.up(code.at(1), state)
-    above = code.plus(state, Number(1))
-    base = code.up(code.down(start, above), above)
-    left = code.most(code.least(run, code.minus(code.at(size), base)), Number(0))
-    middle = code.plus(base, left)
-    right = code.most(code.least(run, code.minus(code.at(size), middle)), Number(0))
-    first = code.minus(start, base)
-    last = code.least(code.plus(first, Number(tile)), code.plus(left, right))
+    base, middle, left, right, first, last = _Runs.at(code, state, start, size, tile)
 
     def record(place: k.ValueId, mask: k.ValueId | None = None) -> Words:
         return code.read(sources, code.plus(row, code.within(place, size)), mask)
 
     def is_taken(place: k.ValueId, diagonal: k.ValueId, mask: k.ValueId) -> k.ValueId:
         """Return whether that record of the first run is among the first `diagonal` ones of both."""
-        other = code.plus(middle, code.minus(code.minus(diagonal, Number(1)), place))
+        other = code.plus(middle, code.minus(code.minus(diagonal, Immediate(1)), place))
         return code.comes_before(record(code.plus(base, place), mask), record(other, mask))
 
     split, end = search.splits(thread, (first, last), left, right, is_taken)
@@ -221,7 +220,7 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     from_left = code.plus(base, split)
     from_right = code.minus(code.plus(middle, code.minus(first, split)), mine)
     for turn in range(share):
-        place = code.plus(thread, Number(turn * threads))
+        place = code.plus(thread, Immediate(turn * threads))
         source = code.plus(place, code.where(code.less(place, mine), from_left, from_right))
         code.write(arrays, place, record(source))
     code.barrier()
@@ -229,15 +228,55 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     merged = _merge_share(code, arrays, bounds, thread, share, mine, total)
     code.barrier()
     for turn, value in enumerate(merged):
-        code.write(arrays, code.plus(code.times(thread, Number(share)), Number(turn)), value)
+        code.write(arrays, code.plus(code.times(thread, Immediate(share)), Immediate(turn)), value)
     code.barrier()
     for turn in range(share):
-        place = code.plus(thread, Number(turn * threads))
+        place = code.plus(thread, Immediate(turn * threads))
         target = code.plus(start, place)
         index = code.plus(row, code.within(target, size))
         code.write(results, index, code.read(arrays, place), code.less(place, total))
     shape = (rows * size + 1,)
     return CustomKernel(code.finish(f"merge_{size}"), tuple((shape, word) for word in tiles.words))
+
+
+def _merging_threads(tiles: Tiles, most_threads: int, local_bytes: int) -> tuple[int, int]:
+    """Return how many threads a group that merges has, and how many records each of them writes."""
+    nbytes = sum(word.itemsize for word in tiles.words)
+    threads = previous_power(min(_MERGING_THREADS, most_threads, tiles.tile))
+    share = min(_MERGED_BY_ONE, tiles.tile // threads)
+    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 4:
+        threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
+    return threads, share
+
+
+class _Runs(NamedTuple):
+    """The two runs of a row of which a group merges a part.
+
+    Attributes:
+        base, middle: Where they start.
+        left, right: How many records they have.
+        first, last: From where to where the group writes, counted from `base`.
+    """
+
+    base: k.ValueId
+    middle: k.ValueId
+    left: k.ValueId
+    right: k.ValueId
+    first: k.ValueId
+    last: k.ValueId
+
+    @classmethod
+    def at(cls, code: RecordCode, state: k.ValueId, start: k.ValueId, size: int, tile: int) -> Self:
+        """Return those of a group that writes `tile` records from `start` on, where runs have ``2 ** state``."""
+        run = code.up(code.at(1), state)
+        above = code.plus(state, Immediate(1))
+        base = code.up(code.down(start, above), above)
+        left = code.most(code.least(run, code.minus(code.at(size), base)), Immediate(0))
+        middle = code.plus(base, left)
+        right = code.most(code.least(run, code.minus(code.at(size), middle)), Immediate(0))
+        first = code.minus(start, base)
+        last = code.least(code.plus(first, Immediate(tile)), code.plus(left, right))
+        return cls(base, middle, left, right, first, last)
 
 
 def _merge_share(
@@ -248,9 +287,9 @@ def _merge_share(
     assert isinstance(define, k.Define)
     tile = define.length
     others = code.minus(total, mine)
-    diagonal = code.least(code.times(thread, Number(share)), total)
+    diagonal = code.least(code.times(thread, Immediate(share)), total)
     low, high = code.at(0), code.at(1)
-    code.store(bounds, low, code.most(code.minus(diagonal, others), Number(0)))
+    code.store(bounds, low, code.most(code.minus(diagonal, others), Immediate(0)))
     code.store(bounds, high, code.least(diagonal, mine))
 
     def local(place: k.ValueId) -> Words:
@@ -258,12 +297,12 @@ def _merge_share(
 
     code.loop(tile.bit_length(), code.position)
     least, most = code.load(bounds, low), code.load(bounds, high)
-    middle = code.down(code.plus(least, most), Number(1))
-    other = code.plus(mine, code.minus(code.minus(diagonal, Number(1)), middle))
+    middle = code.down(code.plus(least, most), Immediate(1))
+    other = code.plus(mine, code.minus(code.minus(diagonal, Immediate(1)), middle))
     is_taken = code.comes_before(local(middle), local(other))
     is_open = code.less(least, most)
     up = code.both(is_open, is_taken)
-    code.store(bounds, low, code.where(up, code.plus(middle, Number(1)), least))
+    code.store(bounds, low, code.where(up, code.plus(middle, Immediate(1)), least))
     code.store(bounds, high, code.where(up, most, code.where(is_open, middle, most)))
     code.end_loop()
     i = code.load(bounds, low)
@@ -273,8 +312,8 @@ def _merge_share(
     for _ in range(share):
         is_left = code.both(code.less(i, mine), code.either(code.at_most(total, j), code.comes_before(x, y)))
         merged.append(code.choose(is_left, x, y))
-        i = code.where(is_left, code.plus(i, Number(1)), i)
-        j = code.where(is_left, j, code.plus(j, Number(1)))
+        i = code.where(is_left, code.plus(i, Immediate(1)), i)
+        j = code.where(is_left, j, code.plus(j, Immediate(1)))
         x, y = local(i), local(j)
     return merged
 
@@ -297,6 +336,15 @@ class _Search:
     flags: k.ValueId
     found: k.ValueId
 
+    @classmethod
+    def of(cls, code: RecordCode, size: int, threads: int) -> Self:
+        """Return searches in rows of that size, by groups of that many threads."""
+        parts = min(_SEARCHING_THREADS, threads // 2)
+        rounds = -(-size.bit_length() // max(1, parts.bit_length() - 1))
+        flags = code.define(k.Memory.LOCAL, dtypes.int32, 2 * (parts + 1))
+        found = code.define(k.Memory.LOCAL, dtypes.int32, 2 * (rounds + 1))
+        return cls(code, parts, rounds, flags, found)
+
     def splits(
         self,
         thread: k.ValueId,
@@ -311,35 +359,38 @@ class _Search:
         """
         code, parts = self.code, self.parts
         zero, one = code.const(0, dtypes.int32), code.const(1, dtypes.int32)
-        is_first = code.equal(thread, Number(0))
+        is_first = code.equal(thread, Immediate(0))
         for number in range(2 * self.rounds):
             code.store(self.found, code.at(number), zero, is_first)
         for number in range(2):
             code.store(self.flags, code.at(number * (parts + 1) + parts), zero, is_first)
-        searches = code.less(thread, Number(2 * parts))
-        part = code.both(thread, Number(parts - 1))
-        which = code.both(code.down(thread, Number(parts.bit_length() - 1)), Number(1))
-        flag = code.plus(code.times(which, Number(parts + 1)), part)
-        diagonal = code.where(code.equal(which, Number(0)), *diagonals)
-        low, high = code.most(code.minus(diagonal, right), Number(0)), code.least(diagonal, left)
+        searches = code.less(thread, Immediate(2 * parts))
+        part = code.both(thread, Immediate(parts - 1))
+        which = code.both(code.down(thread, Immediate(parts.bit_length() - 1)), Immediate(1))
+        flag = code.plus(code.times(which, Immediate(parts + 1)), part)
+        diagonal = code.where(code.equal(which, Immediate(0)), *diagonals)
+        low, high = code.most(code.minus(diagonal, right), Immediate(0)), code.least(diagonal, left)
         for turn in range(self.rounds):
-            step = code.down(code.plus(code.minus(high, low), Number(parts - 1)), Number(parts.bit_length() - 1))
+            step = code.down(code.plus(code.minus(high, low), Immediate(parts - 1)), Immediate(parts.bit_length() - 1))
             place = code.plus(low, code.times(part, step))
             is_open = code.both(searches, code.less(place, high))
             holds = code.both(is_open, is_taken(place, diagonal, is_open))
             code.store(self.flags, flag, code.where(holds, one, zero), searches)
             code.barrier()
-            after = code.load(self.flags, code.plus(flag, Number(1)))
-            slot = code.plus(which, Number(2 * turn))
-            count = code.cast(code.plus(part, Number(1)), dtypes.int32)
+            after = code.load(self.flags, code.plus(flag, Immediate(1)))
+            slot = code.plus(which, Immediate(2 * turn))
+            count = code.cast(code.plus(part, Immediate(1)), dtypes.int32)
             code.store(self.found, slot, count, code.both(holds, code.equal(after, zero)))
             code.barrier()
             count = code.cast(code.load(self.found, slot), code.position)
             over = code.plus(low, code.times(count, step))
             is_some = code.less(code.at(0), count)
-            low, high = code.where(is_some, code.plus(code.minus(over, step), Number(1)), low), code.least(high, over)
-        is_result = code.both(searches, code.equal(part, Number(0)))
-        code.store(self.found, code.plus(which, Number(2 * self.rounds)), code.cast(low, dtypes.int32), is_result)
+            low, high = (
+                code.where(is_some, code.plus(code.minus(over, step), Immediate(1)), low),
+                code.least(high, over),
+            )
+        is_result = code.both(searches, code.equal(part, Immediate(0)))
+        code.store(self.found, code.plus(which, Immediate(2 * self.rounds)), code.cast(low, dtypes.int32), is_result)
         code.barrier()
         first, last = (code.load(self.found, code.at(2 * self.rounds + number)) for number in range(2))
         return code.cast(first, code.position), code.cast(last, code.position)

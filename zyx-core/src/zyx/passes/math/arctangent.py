@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.passes.math.values import HALF_PI, Value, mad, polynomial, where
+from zyx.passes.math.values import HALF_PI, KernelValue, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.kernel.build import Builder
@@ -39,7 +39,7 @@ def atan(b: Builder, x: ValueId) -> ValueId:
 
     Exact for subnormal numbers.
     """
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f = x_.format
     magnitude = abs(x_)
     is_above_one = magnitude.gt(1.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.passes.math.exponential import EXP2, round_to_integer
-from zyx.passes.math.values import Value, at_most, mad, polynomial, where
+from zyx.passes.math.values import KernelValue, at_most, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.kernel.build import Builder
@@ -56,7 +56,7 @@ def erf(b: Builder, x: ValueId) -> ValueId:
 
     To 1.6 ulp (1.8 where `Mad` rounds twice); special values as in C99.
     """
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f = x_.format
     magnitude = abs(x_)
     small = mad(magnitude, polynomial(magnitude * magnitude, _P[f.dtype]), magnitude)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.passes.math.values import Value, at_least, at_most, mad, polynomial, where
+from zyx.passes.math.values import KernelValue, at_least, at_most, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.kernel.build import Builder
@@ -76,7 +76,7 @@ _EXPM1: Final = {
 
 def exp(b: Builder, x: ValueId) -> ValueId:
     """Return e**x, to 0.9 ulp (1.2 where `Mad` rounds twice), subnormal results included; special values as in C99."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f = x_.format
     low, high = _EXP_DOMAIN[f.dtype]
     is_zero = x_.lt(low)
@@ -89,7 +89,7 @@ def exp(b: Builder, x: ValueId) -> ValueId:
 
 def exp2(b: Builder, x: ValueId) -> ValueId:
     """Return 2**x, exact for integers, otherwise like `exp`."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f = x_.format
     low, high = EXP2_DOMAIN[f.dtype]
     is_zero = x_.lt(low)
@@ -100,7 +100,7 @@ def exp2(b: Builder, x: ValueId) -> ValueId:
 
 def expm1(b: Builder, x: ValueId) -> ValueId:
     """Return e**x - 1, to 1.3 ulp, near 0 as well; exact for subnormal numbers; special values as in C99."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f = x_.format
     low, high = _EXPM1_DOMAIN[f.dtype]
     # 2**n overflows where the result does not yet, so this computes half of it.
@@ -110,7 +110,7 @@ def expm1(b: Builder, x: ValueId) -> ValueId:
     return where(abs(x_).lt(2.0 ** -(f.mantissa + 2)), x_, half + half).id
 
 
-def _expm1_parts(x: Value, offset: int) -> tuple[Value, Value, Value]:
+def _expm1_parts(x: KernelValue, offset: int) -> tuple[KernelValue, KernelValue, KernelValue]:
     """Return ``(power, coarse, fine)``: ``e**x = 2**n * (1 + coarse + fine)``, ``power = 2**(n + offset - bias)``.
 
     `coarse` is exact, and `fine` so much smaller that sums of the three lose little more than their last rounding.
@@ -125,7 +125,7 @@ def _expm1_parts(x: Value, offset: int) -> tuple[Value, Value, Value]:
     return (shifted.bits << f.mantissa).bitcast(f.dtype), coarse, fine
 
 
-def round_quotient(x: Value, factor: float, offset: int) -> tuple[Value, Value]:
+def round_quotient(x: KernelValue, factor: float, offset: int) -> tuple[KernelValue, KernelValue]:
     """Return `n`, the integer nearest to ``x * factor``, as a float, and a float whose low bits hold ``n + offset``.
 
     Valid for ``abs(n) + offset < 2**(mantissa - 1)``.
@@ -135,14 +135,14 @@ def round_quotient(x: Value, factor: float, offset: int) -> tuple[Value, Value]:
     return shifted - rounder, shifted
 
 
-def round_to_integer(x: Value, offset: int) -> tuple[Value, Value]:
+def round_to_integer(x: KernelValue, offset: int) -> tuple[KernelValue, KernelValue]:
     """Return the same as `round_quotient` for a factor of 1."""
     rounder = x.format.rounder + offset
     shifted = x + rounder
     return shifted - rounder, shifted
 
 
-def scale(x: Value, shifted: Value) -> Value:
+def scale(x: KernelValue, shifted: KernelValue) -> KernelValue:
     """Return ``x * 2**n`` for `x` near 1, where the low bits of `shifted` hold ``n + 2 * bias``; it is rounded once.
 
     In two steps of about n / 2, each of which is a normal number wherever the result is a number other than 0.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.passes.math.exponential import LOG2_E, round_quotient
-from zyx.passes.math.values import F32, Value, at_most, mad, polynomial
+from zyx.passes.math.values import F32, KernelValue, at_most, mad, polynomial
 
 if TYPE_CHECKING:
     from zyx.kernel.build import Builder
@@ -41,7 +41,7 @@ _TANH: Final = {
 
 def tanh(b: Builder, x: ValueId) -> ValueId:
     """Return the hyperbolic tangent, to 1.9 ulp; exact for subnormal numbers; special values as in C99."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f = x_.format
     magnitude = at_most(abs(x_), _SATURATION[f.dtype])
     n, shifted = round_quotient(magnitude, 2 * LOG2_E, f.bias)

@@ -18,7 +18,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.passes.math.values import F32, HALF_PI, Value, mad, where
+from zyx.passes.math.values import F32, HALF_PI, KernelValue, mad, where
 
 if TYPE_CHECKING:
     from zyx.passes.math.values import Format
@@ -32,7 +32,7 @@ TWO_OVER_PI: Final = (
 )
 
 
-def reduce_large(x: Value, least: float, *, has_uint64: bool) -> tuple[Value, Value]:
+def reduce_large(x: KernelValue, least: float, *, has_uint64: bool) -> tuple[KernelValue, KernelValue]:
     """Return ``(r, quadrant)`` such that ``x = (quadrant + 4 * i) * pi / 2 + r`` for some integer i, ``|r| <= pi / 4``.
 
     For finite ``|x| >= least``, a power of 2; for others the results mean nothing. `quadrant` is an unsigned integer of
@@ -61,7 +61,7 @@ def reduce_large(x: Value, least: float, *, has_uint64: bool) -> tuple[Value, Va
     return (magnitude.bits ^ sign).bitcast(f.dtype), where(x.lt(0.0), 0 - quadrant, quadrant)
 
 
-def _window(offset: Value, f: Format, least_exponent: int) -> list[Value]:
+def _window(offset: KernelValue, f: Format, least_exponent: int) -> list[KernelValue]:
     """Return three words of ``(2 / pi * 2**(offset + least_exponent - mantissa)) mod 4``; their first bit weighs 2."""
     width = f.unsigned.bits
     index_shift = width.bit_length() - 1
@@ -83,13 +83,13 @@ def _window(offset: Value, f: Format, least_exponent: int) -> list[Value]:
     return [(words[i] << shift) | ((words[i + 1] >> 1) >> rest) for i in range(needed - 1)]
 
 
-def _add(x: Value, y: Value) -> tuple[Value, Value]:
+def _add(x: KernelValue, y: KernelValue) -> tuple[KernelValue, KernelValue]:
     """Return the sum of two unsigned words, and 1 if it overflowed, else 0."""
     total = x + y
     return total, where(total.lt(x), 1, x.like(0))
 
 
-def _multiply_high(x: Value, y: Value, *, has_double_word: bool) -> Value:
+def _multiply_high(x: KernelValue, y: KernelValue, *, has_double_word: bool) -> KernelValue:
     """Return the upper word of the product of two unsigned words, by halves of words unless uint64 holds it."""
     if has_double_word:
         product = x.cast(dtypes.uint64) * y.cast(dtypes.uint64)
@@ -102,7 +102,7 @@ def _multiply_high(x: Value, y: Value, *, has_double_word: bool) -> Value:
     return x_high * y_high + (low_high >> half) + (high_low >> half) + (carry >> half)
 
 
-def _to_radians(high: Value, low: Value, f: Format) -> Value:
+def _to_radians(high: KernelValue, low: KernelValue, f: Format) -> KernelValue:
     """Return ``pi / 2 * (high + low / 2**width) / 2**width``, for `high` below half its range."""
     width = f.unsigned.bits
     rest = width - 1 - f.mantissa  # bits of `high` below the first part, which has no more than the significand holds

@@ -21,7 +21,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.passes.math.exponential import LN2, LOG2_E
-from zyx.passes.math.values import F32, Value, mad, polynomial, where
+from zyx.passes.math.values import F32, KernelValue, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.kernel.build import Builder
@@ -48,14 +48,14 @@ _LOG2_E_LOW: Final = 2.0355273740931033e-17  # log2(e) - LOG2_E
 
 def log(b: Builder, x: ValueId) -> ValueId:
     """Return the natural logarithm, to 1 ulp, of subnormal numbers too; special values as in C99."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f, minus_k = split(x_)
     return _with_limits(_natural(f, minus_k), x_, 0.0).id
 
 
 def log2(b: Builder, x: ValueId) -> ValueId:
     """Return the logarithm to base 2, to 1 ulp (2 where `Mad` rounds twice), exact for powers of 2; like `log`."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     f, minus_k = split(x_)
     if x_.format is F32:
         fraction = mad(f, LOG2_E, f * polynomial(f, _LOG2_F32))
@@ -72,7 +72,7 @@ def log1p(b: Builder, x: ValueId) -> ValueId:
 
     Exact for subnormal numbers.
     """
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     format_ = x_.format
     one_plus_x = x_ + 1.0
     minus_k, shift = _exponent(one_plus_x)
@@ -83,7 +83,7 @@ def log1p(b: Builder, x: ValueId) -> ValueId:
     return _with_limits(_natural(f, minus_k), x_, -1.0).id
 
 
-def split(x: Value) -> tuple[Value, Value]:
+def split(x: KernelValue) -> tuple[KernelValue, KernelValue]:
     """Return ``(f, -k)`` for positive finite `x`, and anything for others."""
     format_ = x.format
     lift = format_.mantissa + 1  # subnormal numbers are multiplied by 2**lift
@@ -94,7 +94,7 @@ def split(x: Value) -> tuple[Value, Value]:
     return f, minus_k + where(is_subnormal, float(lift), x.like(0.0))
 
 
-def _exponent(x: Value) -> tuple[Value, Value]:
+def _exponent(x: KernelValue) -> tuple[KernelValue, KernelValue]:
     """Return ``(-k, shift)`` of a positive normal number; adding the integer `shift` to its bits divides it by 2**k."""
     format_ = x.format
     bits = x.bitcast(format_.signed)
@@ -104,7 +104,7 @@ def _exponent(x: Value) -> tuple[Value, Value]:
     return minus_k.cast(format_.dtype), minus_k << format_.mantissa
 
 
-def _natural(f: Value, minus_k: Value) -> Value:
+def _natural(f: KernelValue, minus_k: KernelValue) -> KernelValue:
     """Return ``k * ln 2 + log(1 + f)``."""
     ln2_high, ln2_low = LN2[f.format.dtype]
     if f.format is F32:
@@ -113,7 +113,7 @@ def _natural(f: Value, minus_k: Value) -> Value:
     return mad(minus_k, -ln2_high, f - (half_square - mad(minus_k, -ln2_low, product)))
 
 
-def _float64_parts(f: Value) -> tuple[Value, Value]:
+def _float64_parts(f: KernelValue) -> tuple[KernelValue, KernelValue]:
     """Return ``(f**2 / 2, p)`` such that ``log(1 + f) = f - (f**2 / 2 - p)``."""
     s = f / (f + 2.0)
     square = s * s
@@ -121,7 +121,7 @@ def _float64_parts(f: Value) -> tuple[Value, Value]:
     return half_square, s * mad(square, polynomial(square, _LOG_F64), half_square)
 
 
-def _with_limits(result: Value, x: Value, pole: float) -> Value:
+def _with_limits(result: KernelValue, x: KernelValue, pole: float) -> KernelValue:
     """Put in what the logarithm of an `x` is that is infinite, NaN, or not above the pole."""
     result = where(x.lt(math.inf), result, x)
     result = where(x.lt(pole), math.nan, result)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.passes.math.exponential import EXP2, EXP2_DOMAIN, round_to_integer, scale
 from zyx.passes.math.logarithm import split
-from zyx.passes.math.values import Value, at_least, at_most, mad, polynomial, where
+from zyx.passes.math.values import KernelValue, at_least, at_most, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
@@ -59,7 +59,7 @@ def power(b: Builder, x: ValueId, y: ValueId, *, has_fma: bool = True) -> ValueI
         y: The exponent, of the type of `x`.
         has_fma: Whether `Mad` rounds once.
     """
-    x_, y_ = Value(b, x), Value(b, y)
+    x_, y_ = KernelValue(b, x), KernelValue(b, y)
     f = x_.format
     magnitude = abs(x_)
     high, low = _log2(magnitude, has_fma=has_fma)
@@ -88,7 +88,7 @@ def power(b: Builder, x: ValueId, y: ValueId, *, has_fma: bool = True) -> ValueI
     return where(x_.eq(1.0) | y_.eq(0.0), 1.0, result).id
 
 
-def _log2(x: Value, *, has_fma: bool) -> tuple[Value, Value]:
+def _log2(x: KernelValue, *, has_fma: bool) -> tuple[KernelValue, KernelValue]:
     """Return the base-2 logarithm of a positive finite number as a pair."""
     dtype = x.format.dtype
     f, minus_k = split(x)  # m - 1
@@ -117,7 +117,7 @@ def _log2(x: Value, *, has_fma: bool) -> tuple[Value, Value]:
     return high, ((-minus_k - high) + product) + product_low
 
 
-def _residual(x: Value, y: Value, z: Value, *, has_fma: bool) -> Value:
+def _residual(x: KernelValue, y: KernelValue, z: KernelValue, *, has_fma: bool) -> KernelValue:
     """Return ``x * y + z`` where that nearly cancels, to all digits."""
     if has_fma:
         return mad(x, y, z)
@@ -126,7 +126,7 @@ def _residual(x: Value, y: Value, z: Value, *, has_fma: bool) -> Value:
     return mad(x_low, y_low, mad(x_low, y_high, mad(x_high, y_low, mad(x_high, y_high, z))))
 
 
-def _halves(x: Value) -> tuple[Value, Value]:
+def _halves(x: KernelValue) -> tuple[KernelValue, KernelValue]:
     """Return two numbers of half as many digits whose sum is `x`."""
     f = x.format
     kept = (1 << f.unsigned.bits) - (1 << ((f.mantissa + 2) // 2))
@@ -136,7 +136,7 @@ def _halves(x: Value) -> tuple[Value, Value]:
 
 def power_of_constant(b: Builder, x: ValueId, exponent: Scalar) -> ValueId | None:
     """Return the float ``x**exponent`` where that takes a few operations, off by 1.5 ulp at most; else None."""
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     match exponent:
         case 0:
             result = x_.like(1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.passes.math.values import Value, any_lane, mad, where
+from zyx.passes.math.values import KernelValue, any_lane, mad, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def remainder(b: Builder, x: ValueId, y: ValueId, scratch: ValueId, slow: Callab
         scratch: Register memory for one value of the type of `x`.
         slow: Writes the remainder of any numbers.
     """
-    x_, y_ = Value(b, x), Value(b, y)
+    x_, y_ = KernelValue(b, x), KernelValue(b, y)
     f = x_.format
     ratio = x_ / y_
     whole = ratio.trunc()
@@ -47,6 +47,6 @@ def remainder(b: Builder, x: ValueId, y: ValueId, scratch: ValueId, slow: Callab
     b.store(scratch, zero, quick.id)
     is_large = ~abs(ratio).lt(2.0 ** (f.mantissa - 3))  # so is NaN
     b.open_if(any_lane(is_large))
-    b.store(scratch, zero, where(is_large, Value(b, slow()), quick).id)
+    b.store(scratch, zero, where(is_large, KernelValue(b, slow()), quick).id)
     b.end_if()
     return b.load(scratch, zero)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.passes.math.exponential import round_quotient
 from zyx.passes.math.large_angles import reduce_large
-from zyx.passes.math.values import Value, any_lane, mad, polynomial, where
+from zyx.passes.math.values import KernelValue, any_lane, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.kernel.build import Builder
@@ -78,17 +78,17 @@ def sin(b: Builder, x: ValueId, scratch: ValueId, *, has_fma: bool = True, has_u
         has_fma: Whether `Mad` rounds once.
         has_uint64: Whether 64-bit integers may be used for a float32.
     """
-    x_ = Value(b, x)
+    x_ = KernelValue(b, x)
     result = _sine(x_, scratch, 0, has_fma=has_fma, has_uint64=has_uint64)
     return where(x_.eq(0.0), x_, result).id  # the sums above lose the sign of zero
 
 
 def cos(b: Builder, x: ValueId, scratch: ValueId, *, has_fma: bool = True, has_uint64: bool = True) -> ValueId:
     """Return the cosine of any x, otherwise like `sin`."""
-    return _sine(Value(b, x), scratch, 1, has_fma=has_fma, has_uint64=has_uint64).id
+    return _sine(KernelValue(b, x), scratch, 1, has_fma=has_fma, has_uint64=has_uint64).id
 
 
-def _sine(x: Value, scratch: ValueId, quadrants: int, *, has_fma: bool, has_uint64: bool) -> Value:
+def _sine(x: KernelValue, scratch: ValueId, quadrants: int, *, has_fma: bool, has_uint64: bool) -> KernelValue:
     """Return the sine of ``x + quadrants * pi / 2``."""
     b, f = x.builder, x.format
     limit, parts = _PARTS[f.dtype, has_fma]
@@ -107,10 +107,10 @@ def _sine(x: Value, scratch: ValueId, quadrants: int, *, has_fma: bool, has_uint
     is_finite = abs(x).lt(math.inf)  # of infinity, the other formula made NaN
     b.store(scratch, zero, where(is_large & is_finite, large, moderate).id)
     b.end_if()
-    return Value(b, b.load(scratch, zero))
+    return KernelValue(b, b.load(scratch, zero))
 
 
-def _of_quadrant(r: Value, quadrant: Value) -> Value:
+def _of_quadrant(r: KernelValue, quadrant: KernelValue) -> KernelValue:
     """Return the sine of ``r + quadrant * pi / 2``; the low two bits of `quadrant` count."""
     f = r.format
     square = r * r

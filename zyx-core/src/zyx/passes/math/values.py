@@ -1,8 +1,8 @@
 """Write arithmetic on kernel values as formulas.
 
-`Value` pairs a value with the kernel that grows around it, so that ``(x * x + 1.0).sqrt()`` appends three operations
-and a literal. Python numbers stand for literals of the type of the value they meet, rounded to it. Comparisons are
-methods, for `==` is Python's; and nothing is fused by itself: `mad` is called where it is meant.
+`KernelValue` pairs a value with the kernel that grows around it, so that ``(x * x + 1.0).sqrt()`` appends three
+operations and a literal. Python numbers stand for literals of the type of the value they meet, rounded to it.
+Comparisons are methods, for `==` is Python's; and nothing is fused by itself: `mad` is called where it is meant.
 
 `Format` is what the formulas need to know of a float type: its integer twins, where the exponent lies, its limits.
 """
@@ -75,7 +75,7 @@ HALF_PI: Final = {
 }
 
 
-class Value:
+class KernelValue:
     """A value of a growing kernel.
 
     Attributes:
@@ -89,104 +89,104 @@ class Value:
         self.builder = builder
         self.id = value
 
-    def like(self, number: Number) -> Value:
+    def like(self, number: Number) -> KernelValue:
         """Return a literal of this value's type."""
-        return Value(self.builder, self.builder.like(number, self.id))
+        return KernelValue(self.builder, self.builder.like(number, self.id))
 
-    def _unary(self, op: UnaryOp) -> Value:
-        return Value(self.builder, self.builder.unary(op, self.id))
+    def _unary(self, op: UnaryOp) -> KernelValue:
+        return KernelValue(self.builder, self.builder.unary(op, self.id))
 
-    def _binary(self, op: BinaryOp, other: Value | Number) -> Value:
-        other = other if isinstance(other, Value) else self.like(other)
-        return Value(self.builder, self.builder.binary(op, self.id, other.id))
+    def _binary(self, op: BinaryOp, other: KernelValue | Number) -> KernelValue:
+        other = other if isinstance(other, KernelValue) else self.like(other)
+        return KernelValue(self.builder, self.builder.binary(op, self.id, other.id))
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> KernelValue:
         return self._unary(UnaryOp.NEG)
 
-    def __invert__(self) -> Value:
+    def __invert__(self) -> KernelValue:
         return self._unary(UnaryOp.NOT)
 
-    def __abs__(self) -> Value:
+    def __abs__(self) -> KernelValue:
         return self._unary(UnaryOp.ABS)
 
-    def floor(self) -> Value:
+    def floor(self) -> KernelValue:
         """Round down."""
         return self._unary(UnaryOp.FLOOR)
 
-    def trunc(self) -> Value:
+    def trunc(self) -> KernelValue:
         """Round towards zero."""
         return self._unary(UnaryOp.TRUNC)
 
-    def sqrt(self) -> Value:
+    def sqrt(self) -> KernelValue:
         """Return the square root."""
         return self._unary(UnaryOp.SQRT)
 
-    def __add__(self, other: Value | Number) -> Value:
+    def __add__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.ADD, other)
 
-    def __sub__(self, other: Value | Number) -> Value:
+    def __sub__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.SUB, other)
 
-    def __rsub__(self, other: Number) -> Value:
+    def __rsub__(self, other: Number) -> KernelValue:
         return self.like(other) - self
 
-    def __mul__(self, other: Value | Number) -> Value:
+    def __mul__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.MUL, other)
 
-    def __truediv__(self, other: Value | Number) -> Value:
+    def __truediv__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.DIV, other)
 
-    def __rtruediv__(self, other: Number) -> Value:
+    def __rtruediv__(self, other: Number) -> KernelValue:
         return self.like(other) / self
 
-    def __and__(self, other: Value | Number) -> Value:
+    def __and__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.AND, other)
 
-    def __or__(self, other: Value | Number) -> Value:
+    def __or__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.OR, other)
 
-    def __xor__(self, other: Value | Number) -> Value:
+    def __xor__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.XOR, other)
 
-    def __lshift__(self, other: Value | Number) -> Value:
+    def __lshift__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.SHL, other)
 
-    def __rshift__(self, other: Value | Number) -> Value:
+    def __rshift__(self, other: KernelValue | Number) -> KernelValue:
         return self._binary(BinaryOp.SHR, other)
 
-    def lt(self, other: Value | Number) -> Value:
+    def lt(self, other: KernelValue | Number) -> KernelValue:
         """Whether this is less than `other`; so are the next ones."""
         return self._binary(BinaryOp.LT, other)
 
-    def le(self, other: Value | Number) -> Value:
+    def le(self, other: KernelValue | Number) -> KernelValue:
         """Less or equal."""
         return self._binary(BinaryOp.LE, other)
 
-    def gt(self, other: Value | Number) -> Value:
+    def gt(self, other: KernelValue | Number) -> KernelValue:
         """Greater."""
-        other = other if isinstance(other, Value) else self.like(other)
+        other = other if isinstance(other, KernelValue) else self.like(other)
         return other.lt(self)
 
-    def ge(self, other: Value | Number) -> Value:
+    def ge(self, other: KernelValue | Number) -> KernelValue:
         """Greater or equal."""
-        other = other if isinstance(other, Value) else self.like(other)
+        other = other if isinstance(other, KernelValue) else self.like(other)
         return other.le(self)
 
-    def eq(self, other: Value | Number) -> Value:
+    def eq(self, other: KernelValue | Number) -> KernelValue:
         """Equal."""
         return self._binary(BinaryOp.EQ, other)
 
-    def ne(self, other: Value | Number) -> Value:
+    def ne(self, other: KernelValue | Number) -> KernelValue:
         """Not equal: true if one is NaN."""
         return self._binary(BinaryOp.NE, other)
 
-    def cast(self, dtype: DType) -> Value:
+    def cast(self, dtype: DType) -> KernelValue:
         """Convert."""
-        return Value(self.builder, self.builder.cast(self.id, dtype))
+        return KernelValue(self.builder, self.builder.cast(self.id, dtype))
 
-    def bitcast(self, dtype: DType) -> Value:
+    def bitcast(self, dtype: DType) -> KernelValue:
         """Read the bits as another type of the same size."""
-        return Value(self.builder, self.builder.bitcast(self.id, dtype))
+        return KernelValue(self.builder, self.builder.bitcast(self.id, dtype))
 
     @property
     def format(self) -> Format:
@@ -194,25 +194,25 @@ class Value:
         return FORMATS[self.builder.type_of(self.id).dtype]
 
     @property
-    def bits(self) -> Value:
+    def bits(self) -> KernelValue:
         """The bits of this float value as an unsigned integer."""
         return self.bitcast(self.format.unsigned)
 
 
-def where(condition: Value, x: Value | Number, y: Value | Number) -> Value:
+def where(condition: KernelValue, x: KernelValue | Number, y: KernelValue | Number) -> KernelValue:
     """Choose `x` where `condition` holds, else `y`; at most one of them is a number."""
     x, y = _alike(x, y)
-    return Value(condition.builder, condition.builder.where(condition.id, x.id, y.id))
+    return KernelValue(condition.builder, condition.builder.where(condition.id, x.id, y.id))
 
 
-def mad(x: Value, y: Value | Number, z: Value | Number) -> Value:
+def mad(x: KernelValue, y: KernelValue | Number, z: KernelValue | Number) -> KernelValue:
     """Return ``x * y + z``."""
-    y = y if isinstance(y, Value) else x.like(y)
-    z = z if isinstance(z, Value) else x.like(z)
-    return Value(x.builder, x.builder.mad(x.id, y.id, z.id))
+    y = y if isinstance(y, KernelValue) else x.like(y)
+    z = z if isinstance(z, KernelValue) else x.like(z)
+    return KernelValue(x.builder, x.builder.mad(x.id, y.id, z.id))
 
 
-def any_lane(condition: Value) -> ValueId:
+def any_lane(condition: KernelValue) -> ValueId:
     """Return whether `condition` holds in at least one lane, as a scalar.
 
     By folding the vector on itself in full width, which compilers know as one test of a mask register.
@@ -225,22 +225,22 @@ def any_lane(condition: Value) -> ValueId:
     while remaining > 1:
         half = (remaining + 1) // 2
         upper = tuple(half + lane % (remaining - half) for lane in range(type_.lanes))
-        condition = condition | Value(b, b.add(k.Shuffle(condition.id, condition.id, upper, type_)))
+        condition = condition | KernelValue(b, b.add(k.Shuffle(condition.id, condition.id, upper, type_)))
         remaining = half
     return b.devectorize(condition.id, 0)
 
 
-def at_least(x: Value, low: Number) -> Value:
+def at_least(x: KernelValue, low: Number) -> KernelValue:
     """Return `x` or, where that is less, `low`; NaN stays. Unlike `MAX`, this is one instruction on every processor."""
     return where(x.lt(low), low, x)
 
 
-def at_most(x: Value, high: Number) -> Value:
+def at_most(x: KernelValue, high: Number) -> KernelValue:
     """Return `x` or, where that is greater, `high`; NaN stays."""
     return where(x.gt(high), high, x)
 
 
-def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(x: KernelValue, coefficients: Sequence[float]) -> KernelValue:
     """Return ``c[0] + c[1] * x + c[2] * x**2 + ...`` by Horner's rule, for at least two coefficients."""
     result = mad(x, coefficients[-1], coefficients[-2])
     for coefficient in reversed(coefficients[:-2]):
@@ -248,8 +248,8 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
     return result
 
 
-def _alike(x: Value | Number, y: Value | Number) -> tuple[Value, Value]:
-    if isinstance(x, Value):
-        return x, y if isinstance(y, Value) else x.like(y)
-    assert isinstance(y, Value), "a choice between two numbers has no type"
+def _alike(x: KernelValue | Number, y: KernelValue | Number) -> tuple[KernelValue, KernelValue]:
+    if isinstance(x, KernelValue):
+        return x, y if isinstance(y, KernelValue) else x.like(y)
+    assert isinstance(y, KernelValue), "a choice between two numbers has no type"
     return y.like(x), y

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zyx.kernel import data as k
 from zyx.render.llvm.types import VALUE
-from zyx.render.llvm.writer import Region
+from zyx.render.llvm.writer import OpenRegion
 
 if TYPE_CHECKING:
     from zyx.render.llvm.writer import Writer
@@ -22,7 +22,7 @@ def loop(w: Writer, i: int, op: k.Loop) -> None:
     head = f"b{i}" if op.end is None else f"h{i}"
     w.lines.append(f"  br label %{head}\n{head}:")
     w.names[i] = f"%v{i}"
-    region = Region(i, w.block, len(w.lines), {})
+    region = OpenRegion(i, w.block, len(w.lines), {})
     w.lines.append("")
     for number, slot in enumerate(w.found.joined[i]):
         region.before[slot] = w.slot_value(slot)
@@ -81,7 +81,7 @@ def end_if(w: Writer, _: int, __: k.EndIf) -> None:
 
 def _open_where(w: Writer, i: int, condition: str) -> None:
     before = {slot: w.slot_value(slot) for slot in w.found.joined[i]}
-    w.open.append(Region(i, w.block, len(w.lines), before))
+    w.open.append(OpenRegion(i, w.block, len(w.lines), before))
     w.begin_where(i, condition)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zyx.render.llvm.templates import Templates
 
 
-class Region:
+class OpenRegion:
     """An open `Loop` or `If`.
 
     Attributes:
@@ -54,7 +54,7 @@ class Writer:
         self.lines: list[str] = []
         self.slots: dict[Slot, str] = {}
         self.block = "entry"
-        self.open: list[Region] = []
+        self.open: list[OpenRegion] = []
         self._bounds: Bounds | None = None
 
     def type_of(self, value: ValueId) -> Type:

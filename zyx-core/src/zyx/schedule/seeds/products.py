@@ -52,7 +52,7 @@ _POINTS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class SumOfProducts:
     """A sum of products on a processor.
 
     Attributes:
@@ -77,7 +77,7 @@ class Product:
 
 def product_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[Spec]:
     """Yield a tile or two for each range of the nest of the sum `found` that vectors may be along."""
-    product = Product(found, info, max(work_of(statement) for statement in nest.statements) < _SMALL)
+    product = SumOfProducts(found, info, max(work_of(statement) for statement in nest.statements) < _SMALL)
     for vector in _vectors(product):
         if vector in found.statement.reduced:
             yield _along_sum(product, vector, _SIDE, _SIDE)
@@ -89,7 +89,7 @@ def product_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[
     yield from _gathered(product)
 
 
-def _vectors(product: Product) -> list[Range]:
+def _vectors(product: SumOfProducts) -> list[Range]:
     """Return the ranges that vectors may be along: of the results those stored side by side, and those of the sum."""
     found = product.found
     kept, reduced = found.statement.value.ranges, found.statement.reduced
@@ -101,7 +101,7 @@ def _vectors(product: Product) -> list[Range]:
 
 def product_variants(nest: Nest, found: Contraction, info: DeviceInfo, spec: Spec) -> Iterator[Spec]:
     """Yield all other tiles whose vectors are along the range that those of `spec` are along."""
-    product = Product(found, info, max(work_of(statement) for statement in nest.statements) < _SMALL)
+    product = SumOfProducts(found, info, max(work_of(statement) for statement in nest.statements) < _SMALL)
     vector = next((r for r in found.statement.order if _is_vector(spec, r.label)), None)
     if vector is None or spec.first:
         return
@@ -117,12 +117,12 @@ def _is_vector(spec: Spec, label: str) -> bool:
     return any(cut.range == label and cut.parts[-1].kind is Kind.VECTOR for cut in spec.cuts)
 
 
-def _widths(product: Product, vector: Range) -> Sequence[int]:
+def _widths(product: SumOfProducts, vector: Range) -> Sequence[int]:
     vectors = -(-vector.size // product.lanes)
     return range(1, min(_WIDEST, vectors) + 1)
 
 
-def _loads(product: Product, vector: Range, wide: int) -> float:
+def _loads(product: SumOfProducts, vector: Range, wide: int) -> float:
     """Return how many loads a result takes, those of results that there are not included."""
     vectors = -(-vector.size // product.lanes)
     high = product.high(wide)
@@ -148,7 +148,7 @@ class _Tile:
         wide: Vectors of a tile.
     """
 
-    def __init__(self, product: Product, vector: Range, wide: int) -> None:
+    def __init__(self, product: SumOfProducts, vector: Range, wide: int) -> None:
         found, info = product.found, product.info
         self._product, self._vector = product, vector
         self._rows = rows = _largest([r for r in found.shared(*found.along(vector)) if r is not vector])
@@ -230,7 +230,7 @@ class _Tile:
         return Staged(repr(found.statement.value), read.param.number, place, tuple(tile), turned)
 
 
-def _along_sum(product: Product, vector: Range, high: int, wide: int) -> Spec:
+def _along_sum(product: SumOfProducts, vector: Range, high: int, wide: int) -> Spec:
     """Return a tile of results whose sums are vectors."""
     found = product.found
     statement = found.statement
@@ -256,7 +256,7 @@ def _along_sum(product: Product, vector: Range, high: int, wide: int) -> Spec:
 # ---- columns that are short rows of images
 
 
-def _gathered(product: Product) -> Iterator[Spec]:
+def _gathered(product: SumOfProducts) -> Iterator[Spec]:
     """Yield schedules that copy columns which are short rows of images, and multiply them as one long range.
 
         c[o, y, x] = sum(i, u, v) of image[i, y + u, x + v] * weight[o, i, u, v]          y, x < 8
@@ -312,7 +312,7 @@ def _gathered(product: Product) -> Iterator[Spec]:
         yield Spec(cuts, order, first=tuple(first), groups=() if product.is_small else outside)
 
 
-def _numbers(product: Product) -> int:
+def _numbers(product: SumOfProducts) -> int:
     """Return the number of the next value of the nest of a product."""
     found = product.found
     values = [found.statement.value, *(s.value for s in found.others if not isinstance(s, Store))]
@@ -324,7 +324,7 @@ def _sizes(found: Contraction, places: Sequence[Place]) -> list[int]:
     return [range_.size for range_ in found.statement.value.ranges if range_.label in labels]
 
 
-def _is_short_row(product: Product, range_: Range) -> bool:
+def _is_short_row(product: SumOfProducts, range_: Range) -> bool:
     """Whether a range has fewer points than vectors have lanes, a power of two, and one factor goes along it."""
     wide = product.found.along(range_)
     is_whole = range_.size & (range_.size - 1) == 0

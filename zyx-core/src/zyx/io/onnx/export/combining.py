@@ -17,7 +17,7 @@ from zyx.ops import ReduceOp
 if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.graph import node as n
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
 _KINDS: Final = {
     ReduceOp.SUM: "ReduceSum",
@@ -34,7 +34,7 @@ _WIDE: Final[dict[DType, DType]] = {
 _TOP_BIT: Final = 1 << 63
 
 
-def write_reduce(w: Writer, node: n.Reduce) -> Value:
+def write_reduce(w: GraphWriter, node: n.Reduce) -> GraphValue:
     """Write a reduction; sums of products as products of matrices or convolutions, where they are any."""
     found = contraction(w, node) or pooling(w, node)
     if found is not None:
@@ -57,7 +57,7 @@ def write_reduce(w: Writer, node: n.Reduce) -> Value:
     return w.like("BitwiseXor", made, w.scalar(_TOP_BIT, dtype)) if is_turned else made
 
 
-def _by_halves(w: Writer, op: ReduceOp, x: Value, axes: tuple[int, ...]) -> Value:
+def _by_halves(w: GraphWriter, op: ReduceOp, x: GraphValue, axes: tuple[int, ...]) -> GraphValue:
     """Return integers combined, one half of what is left with the other."""
     for axis in axes:
         while x.dims[axis] != 1:
@@ -70,13 +70,13 @@ def _by_halves(w: Writer, op: ReduceOp, x: Value, axes: tuple[int, ...]) -> Valu
     return x
 
 
-def _joined(w: Writer, parts: list[Value], axis: int) -> Value:
+def _joined(w: GraphWriter, parts: list[GraphValue], axis: int) -> GraphValue:
     first, second = parts
     dims = (*first.dims[:axis], plus(first.dims[axis], second.dims[axis]), *first.dims[axis + 1 :])
     return w.op("Concat", parts, dims, first.dtype, axis=axis)
 
 
-def write_scan(w: Writer, node: n.Scan) -> Value:
+def write_scan(w: GraphWriter, node: n.Scan) -> GraphValue:
     """Write a running combination: a sum as one, others in steps of 1, 2, 4 and so on."""
     x = full_along(w, node.sources[0], (node.axis,))
     if node.op is ReduceOp.SUM:

@@ -14,33 +14,33 @@ from zyx.io.onnx.export.sizes import dims_of, product
 if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.graph import node as n
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
     from zyx.ops import BinaryOp
 
 
 class _Written:
     """Arithmetic on values; see `zyx.fusion.threefry.Arithmetic`."""
 
-    def __init__(self, w: Writer) -> None:
+    def __init__(self, w: GraphWriter) -> None:
         self._w = w
 
-    def binary(self, op: BinaryOp, lhs: Value, rhs: Value) -> Value:
+    def binary(self, op: BinaryOp, lhs: GraphValue, rhs: GraphValue) -> GraphValue:
         return combined(self._w, op, lhs, rhs)
 
-    def literal(self, value: int, dtype: DType) -> Value:
+    def literal(self, value: int, dtype: DType) -> GraphValue:
         return self._w.scalar(value, dtype)
 
-    def convert(self, x: Value, dtype: DType) -> Value:
+    def convert(self, x: GraphValue, dtype: DType) -> GraphValue:
         return self._w.cast(x, dtype)
 
-    def modulo(self, x: Value, number: int) -> Value:
+    def modulo(self, x: GraphValue, number: int) -> GraphValue:
         return self._w.like("Mod", x, self._w.scalar(number, x.dtype))
 
-    def divide(self, x: Value, number: int) -> Value:
+    def divide(self, x: GraphValue, number: int) -> GraphValue:
         return self._w.like("Div", x, self._w.scalar(number, x.dtype))
 
 
-def write_random_bits(w: Writer, node: n.RandomBits) -> Value:
+def write_random_bits(w: GraphWriter, node: n.RandomBits) -> GraphValue:
     """Write the words of a stream from a place on."""
     state = w.value(node.sources[0])
     count = product(dims_of(node))

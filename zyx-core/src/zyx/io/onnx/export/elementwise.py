@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.graph.node import Node
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
-Unary: TypeAlias = "Callable[[Writer, Value], Value]"
-Binary: TypeAlias = "Callable[[Writer, Value, Value], Value]"
+Unary: TypeAlias = "Callable[[GraphWriter, GraphValue], GraphValue]"
+Binary: TypeAlias = "Callable[[GraphWriter, GraphValue, GraphValue], GraphValue]"
 
 _INT32, _INT64, _UINT8 = dtypes.int32, dtypes.int64, dtypes.uint8
 #: By operator, what stands in for dtypes that it is not there for. Integers come back by wrapping.
@@ -34,40 +34,40 @@ STAND_INS: Final[dict[str, dict[DType, DType]]] = {
 }
 
 
-def operand(w: Writer, node: Node) -> Value:
+def operand(w: GraphWriter, node: Node) -> GraphValue:
     """Return an operand, lean, maybe without axes of size 1 in front; a constant has none at all."""
     return w.scalar(node.value, node.dtype) if isinstance(node, n.Const) else w.trimmed(w.lean(node))
 
 
-def through(w: Writer, kind: str, x: Value, y: Value, *before: Value) -> Value:
+def through(w: GraphWriter, kind: str, x: GraphValue, y: GraphValue, *before: GraphValue) -> GraphValue:
     """Return what an operator gives, of two operands in the dtype that stands in, and those before them."""
     wide = STAND_INS[kind].get(x.dtype, x.dtype)
     return w.cast(w.like(kind, *before, w.cast(x, wide), w.cast(y, wide), dtype=wide), x.dtype)
 
 
-def _shaped(w: Writer, node: Node, value: Value) -> Value:
+def _shaped(w: GraphWriter, node: Node, value: GraphValue) -> GraphValue:
     """Return a result in the rank of its node."""
     return w.reshape(value, (*[1] * (node.ndim - len(value.dims)), *value.dims))
 
 
-def write_unary(w: Writer, node: n.Unary) -> Value:
+def write_unary(w: GraphWriter, node: n.Unary) -> GraphValue:
     """Write one operand's operator."""
     return _shaped(w, node, _UNARY[node.op](w, operand(w, node.sources[0])))
 
 
-def write_binary(w: Writer, node: n.Binary) -> Value:
+def write_binary(w: GraphWriter, node: n.Binary) -> GraphValue:
     """Write two operands' operator."""
     x, y = [operand(w, source) for source in node.sources]
     return _shaped(w, node, _BINARY[node.op](w, x, y))
 
 
-def write_where(w: Writer, node: n.Where) -> Value:
+def write_where(w: GraphWriter, node: n.Where) -> GraphValue:
     """Write a choice."""
     condition, x, y = [operand(w, source) for source in node.sources]
     return _shaped(w, node, where(w, condition, x, y))
 
 
-def write_cast(w: Writer, node: n.Cast) -> Value:
+def write_cast(w: GraphWriter, node: n.Cast) -> GraphValue:
     """Write a conversion; floats that an integer cannot hold become its bounds, NaN 0."""
     x = w.lean(node.sources[0])
     if not (x.dtype.is_float and node.dtype.is_integer):
@@ -81,7 +81,7 @@ def write_cast(w: Writer, node: n.Cast) -> Value:
     return where(w, above, w.scalar(node.dtype.max, node.dtype), found)
 
 
-def write_bitcast(w: Writer, node: n.Bitcast) -> Value:
+def write_bitcast(w: GraphWriter, node: n.Bitcast) -> GraphValue:
     """Write bits read as another dtype; integers wrap, which all opsets know."""
     x = w.lean(node.sources[0])
     if x.dtype.is_integer and node.dtype.is_integer:
@@ -91,7 +91,7 @@ def write_bitcast(w: Writer, node: n.Bitcast) -> Value:
     return w.op("BitCast", [x], x.dims, node.dtype, to=number_of(node.dtype))
 
 
-def where(w: Writer, condition: Value, x: Value, y: Value) -> Value:
+def where(w: GraphWriter, condition: GraphValue, x: GraphValue, y: GraphValue) -> GraphValue:
     """Return x where the condition holds, else y."""
     return through(w, "Where", x, y, condition)
 
@@ -100,33 +100,33 @@ def where(w: Writer, condition: Value, x: Value, y: Value) -> Value:
 
 
 def _plain(kind: str) -> Unary:
-    def write(w: Writer, x: Value) -> Value:
+    def write(w: GraphWriter, x: GraphValue) -> GraphValue:
         return w.like(kind, x)
 
     return write
 
 
-def _neg(w: Writer, x: Value) -> Value:
+def _neg(w: GraphWriter, x: GraphValue) -> GraphValue:
     return w.like("Sub", w.scalar(0, x.dtype), x) if x.dtype.is_unsigned else w.like("Neg", x)
 
 
-def _not(w: Writer, x: Value) -> Value:
+def _not(w: GraphWriter, x: GraphValue) -> GraphValue:
     return w.like("Not" if x.dtype.is_bool else "BitwiseNot", x)
 
 
-def _trunc(w: Writer, x: Value) -> Value:
+def _trunc(w: GraphWriter, x: GraphValue) -> GraphValue:
     return w.like("Mul", w.like("Sign", x), w.like("Floor", w.like("Abs", x)))
 
 
-def _exp2(w: Writer, x: Value) -> Value:
+def _exp2(w: GraphWriter, x: GraphValue) -> GraphValue:
     return w.like("Pow", w.scalar(2.0, x.dtype), x)
 
 
-def _log2(w: Writer, x: Value) -> Value:
+def _log2(w: GraphWriter, x: GraphValue) -> GraphValue:
     return w.like("Mul", w.like("Log", x), w.scalar(1 / math.log(2), x.dtype))
 
 
-def _expm1(w: Writer, x: Value) -> Value:
+def _expm1(w: GraphWriter, x: GraphValue) -> GraphValue:
     """Write ``2 t / (1 - t)`` for small x, t the hyperbolic tangent of x / 2: nothing cancels out there."""
     half = w.like("Tanh", w.like("Mul", x, w.scalar(0.5, x.dtype)))
     near = w.like("Div", w.like("Add", half, half), w.like("Sub", w.scalar(1.0, x.dtype), half))
@@ -134,7 +134,7 @@ def _expm1(w: Writer, x: Value) -> Value:
     return where(w, is_near, near, w.like("Sub", w.like("Exp", x), w.scalar(1.0, x.dtype)))
 
 
-def _log1p(w: Writer, x: Value) -> Value:
+def _log1p(w: GraphWriter, x: GraphValue) -> GraphValue:
     """Write ``log(u) * x / (u - 1)``, u = 1 + x rounded: what rounding loses cancels out (Kahan)."""
     one = w.scalar(1.0, x.dtype)
     u = w.like("Add", x, one)
@@ -172,13 +172,13 @@ _UNARY: Final[dict[UnaryOp, Unary]] = {
 
 
 def _arithmetic(kind: str) -> Binary:
-    def write(w: Writer, x: Value, y: Value) -> Value:
+    def write(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
         return w.like(kind, x, y)
 
     return write
 
 
-def _divisor(w: Writer, y: Value) -> tuple[Value, Value, Value]:
+def _divisor(w: GraphWriter, y: GraphValue) -> tuple[GraphValue, GraphValue, GraphValue]:
     """Return where an integer is 0 and where it is -1, and the integer with 1 in place of both."""
     is_zero = w.like("Equal", y, w.scalar(0, y.dtype), dtype=dtypes.bool_)
     minus = w.scalar(0 if y.dtype.is_unsigned else -1, y.dtype)
@@ -186,13 +186,13 @@ def _divisor(w: Writer, y: Value) -> tuple[Value, Value, Value]:
     return is_zero, is_minus, where(w, w.like("Or", is_zero, is_minus), w.scalar(1, y.dtype), y)
 
 
-def _known(w: Writer, y: Value) -> int | None:
+def _known(w: GraphWriter, y: GraphValue) -> int | None:
     """Return an integer operand that is a constant."""
     array = w.shared.constants.get(y.name)
     return int(array.flat[0]) if array is not None and array.size == 1 else None
 
 
-def _div(w: Writer, x: Value, y: Value) -> Value:
+def _div(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     if x.dtype.is_float or _known(w, y) not in (None, 0, -1):
         return w.like("Div", x, y)
     is_zero, is_minus, divisor = _divisor(w, y)
@@ -202,13 +202,13 @@ def _div(w: Writer, x: Value, y: Value) -> Value:
     return where(w, is_zero, w.scalar(0, x.dtype), found)
 
 
-def _mod(w: Writer, x: Value, y: Value) -> Value:
+def _mod(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     if x.dtype.is_float or _known(w, y) not in (None, 0, -1):
         return w.like("Mod", x, y, fmod=1)
     return w.like("Mod", x, _divisor(w, y)[2], fmod=1)
 
 
-def _pow(w: Writer, x: Value, y: Value) -> Value:
+def _pow(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     """Write a power; whole numbers by squaring, which wraps."""
     if x.dtype.is_float:
         return w.like("Pow", x, y)
@@ -225,24 +225,24 @@ def _pow(w: Writer, x: Value, y: Value) -> Value:
 
 
 def _extreme(kind: str, of_bools: str) -> Binary:
-    def write(w: Writer, x: Value, y: Value) -> Value:
+    def write(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
         return w.like(of_bools, x, y) if x.dtype.is_bool else through(w, kind, x, y)
 
     return write
 
 
 def _bits(kind: str, of_bools: str) -> Binary:
-    def write(w: Writer, x: Value, y: Value) -> Value:
+    def write(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
         return w.like(of_bools if x.dtype.is_bool else kind, x, y)
 
     return write
 
 
-def _unsigned(w: Writer, x: Value) -> Value:
+def _unsigned(w: GraphWriter, x: GraphValue) -> GraphValue:
     return x if x.dtype.is_unsigned else w.cast(x, dtypes.as_dtype(f"uint{x.dtype.bits}"))
 
 
-def _shift(w: Writer, x: Value, y: Value, direction: str) -> Value:
+def _shift(w: GraphWriter, x: GraphValue, y: GraphValue, direction: str) -> GraphValue:
     """Write a shift; by the width or more, or by a negative amount, it is that of all bits."""
     bits, by = x.dtype.bits, _unsigned(w, y)
     amount = _known(w, y)
@@ -260,23 +260,23 @@ def _shift(w: Writer, x: Value, y: Value, direction: str) -> Value:
     return found if negative is None else where(w, negative, w.like("BitwiseNot", found), found)
 
 
-def _less(w: Writer, x: Value, y: Value) -> Value:
+def _less(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     if x.dtype.is_bool:
         return w.like("And", w.like("Not", x), y)
     return w.like("Less", x, y, dtype=dtypes.bool_)
 
 
-def _less_equal(w: Writer, x: Value, y: Value) -> Value:
+def _less_equal(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     if x.dtype.is_bool:
         return w.like("Or", w.like("Not", x), y)
     return w.like("LessOrEqual", x, y, dtype=dtypes.bool_)
 
 
-def _equal(w: Writer, x: Value, y: Value) -> Value:
+def _equal(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     return w.like("Equal", x, y, dtype=dtypes.bool_)
 
 
-def _not_equal(w: Writer, x: Value, y: Value) -> Value:
+def _not_equal(w: GraphWriter, x: GraphValue, y: GraphValue) -> GraphValue:
     return w.like("Not", _equal(w, x, y))
 
 
@@ -301,11 +301,11 @@ _BINARY: Final[dict[BinaryOp, Binary]] = {
 }
 
 
-def combined(w: Writer, op: BinaryOp, x: Value, y: Value) -> Value:
+def combined(w: GraphWriter, op: BinaryOp, x: GraphValue, y: GraphValue) -> GraphValue:
     """Return `op` of two values."""
     return _BINARY[op](w, x, y)
 
 
-def write_const(w: Writer, node: n.Const) -> Value:
+def write_const(w: GraphWriter, node: n.Const) -> GraphValue:
     """Write a constant, which is repeated where it has to be."""
     return w.reshape(w.scalar(node.value, node.dtype), (1,) * len(dims_of(node)))

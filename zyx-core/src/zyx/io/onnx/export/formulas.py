@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zyx import dtype as dtypes
 
 if TYPE_CHECKING:
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
     from zyx.jit.numbers import Use
 
 Operand: TypeAlias = "Written | float"
@@ -16,7 +16,7 @@ Operand: TypeAlias = "Written | float"
 class Written:
     """A number that is written down, int64 or float64: what is computed of it is written, too."""
 
-    def __init__(self, w: Writer, value: Value) -> None:
+    def __init__(self, w: GraphWriter, value: GraphValue) -> None:
         self._w = w
         self.value = value
 
@@ -61,7 +61,7 @@ class Written:
     __le__ = __ge__ = _is_within
 
 
-def write_use(w: Writer, use: Use) -> Value:
+def write_use(w: GraphWriter, use: Use) -> GraphValue:
     """Write the number that a leaf stands for.
 
     Raises:

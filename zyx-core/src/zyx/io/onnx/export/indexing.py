@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.graph.node import Node
     from zyx.io.onnx.export.sizes import Dim
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
 _REDUCTIONS: Final[dict[ReduceOp | None, str]] = {
     None: "none",
@@ -53,7 +53,7 @@ def _known(node: Node) -> npt.NDArray[Any] | None:
     return evaluate([node])[0] if node.ndim and max(len(order), *node.shape) <= _MOST_KNOWN else None
 
 
-def _outside(w: Writer, node: Node, index: Value, size: Dim) -> Value | None:
+def _outside(w: GraphWriter, node: Node, index: GraphValue, size: Dim) -> GraphValue | None:
     """Return where an index, int64, lies within an axis; None if it does so everywhere."""
     values = _known(node)
     if values is not None and isinstance(size, int) and values.size and -size <= values.min() <= values.max() < size:
@@ -64,7 +64,7 @@ def _outside(w: Writer, node: Node, index: Value, size: Dim) -> Value | None:
     return w.like("And", below, from_end)
 
 
-def write_gather(w: Writer, node: n.Gather) -> Value:
+def write_gather(w: GraphWriter, node: n.Gather) -> GraphValue:
     """Write reads: rows by their numbers where the index is the same along all other axes."""
     data, index = node.sources
     axis, size = node.axis, dims_of(data)[node.axis]
@@ -85,7 +85,7 @@ def write_gather(w: Writer, node: n.Gather) -> Value:
     return found if inside is None else where(w, inside, found, w.scalar(0, node.dtype))
 
 
-def write_scatter(w: Writer, node: n.Scatter) -> Value:
+def write_scatter(w: GraphWriter, node: n.Scatter) -> GraphValue:
     """Write writes; those outside go to one more place behind the axis, which is cut off."""
     base, index, updates = node.sources
     axis, size, op = node.axis, dims_of(base)[node.axis], node.op
@@ -109,7 +109,7 @@ def write_scatter(w: Writer, node: n.Scatter) -> Value:
     return w.cast(made, node.dtype)
 
 
-def write_sort(w: Writer, node: n.Sort) -> Value:
+def write_sort(w: GraphWriter, node: n.Sort) -> GraphValue:
     """Write the places of the least, of which those of equal ones are in order."""
     x = full_along(w, node.sources[0], (node.axis,))
     if node.bits == 64:  # int64 has the order of uint64 once the highest bit is the other one

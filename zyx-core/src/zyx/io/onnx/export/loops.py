@@ -18,7 +18,7 @@ from zyx.io.onnx.export.elementwise import where
 from zyx.io.onnx.export.movement import full_along, picked
 from zyx.io.onnx.export.naming import needed
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.export.writer import CannotWriteError, Value, Writer, number_of
+from zyx.io.onnx.export.writer import CannotWriteError, GraphValue, GraphWriter, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,9 @@ _FORWARD: Final = 0
 _BACKWARD: Final = 1
 
 
-def write_custom(w: Writer, node: n.Custom, write_graph: Callable[[Writer, Sequence[Node]], None]) -> Value:
+def write_custom(
+    w: GraphWriter, node: n.Custom, write_graph: Callable[[GraphWriter, Sequence[Node]], None]
+) -> GraphValue:
     """Write an output of a loop; other kernels have no counterpart."""
     if isinstance(node.kernel, HostCall):
         raise CannotWriteError("it is computed by the host")
@@ -48,37 +50,17 @@ def write_custom(w: Writer, node: n.Custom, write_graph: Callable[[Writer, Seque
 
 
 def _write_loop(
-    w: Writer, loop: Loop, sources: Sequence[Node], write_graph: Callable[[Writer, Sequence[Node]], None]
-) -> list[Value]:
+    w: GraphWriter, loop: Loop, sources: Sequence[Node], write_graph: Callable[[GraphWriter, Sequence[Node]], None]
+) -> list[GraphValue]:
     body = loop.body
     first, second = len(body.carries), len(body.carries) + len(body.slices)
     has_rest = loop.length % loop.block != 0
     steps = [*loop.steps]
     turned = loop.is_backward and not has_rest
     places = np.array([range(step.first, step.first + loop.block) for step in (steps[::-1] if turned else steps)])
-    inner = Writer(w.shared, w)
+    inner = GraphWriter(w.shared, w)
     carried = [_given(w, leaf.dtype, dims_of(leaf)) for leaf in body.carries]
-    scanned: list[Value] = []
-    taken: list[Value] = []
-    axes: list[int] = []
-    for leaf, source, lie in zip(body.slices, sources[first:second], body.slice_lies, strict=True):
-        sequence = picked(w, full_along(w, source, (lie.axis,)), lie.axis, places)
-        sequence = w.expand(sequence, _with_steps(dims_of(leaf), lie, len(steps)))
-        element = _given(w, leaf.dtype, (*sequence.dims[: lie.axis], *sequence.dims[lie.axis + 1 :]))
-        scanned.append(sequence)
-        taken.append(element)
-        axes.append(lie.axis)
-        inner.set(leaf, _turned(inner, element, lie))
-    if has_rest and body.masked:
-        kept = np.array([[place >= step.skipped for place in range(loop.block)] for step in steps])
-        mask = _given(w, dtypes.bool_, (loop.block,))
-        scanned.append(w.constant(kept, dtypes.bool_))
-        taken.append(mask)
-        axes.append(0)
-        for leaf in body.slices:
-            if leaf in body.masked:
-                is_kept = inner.reshape(mask, (loop.block, *[1] * (leaf.ndim - 1)))
-                inner.set(leaf, where(inner, is_kept, inner.lean(leaf), inner.scalar(0, leaf.dtype)))
+    scanned, taken, axes = _sequences(w, inner, loop, sources[first:second], places)
     for leaf, value in zip(body.carries, carried, strict=True):
         inner.set(leaf, value)
     for leaf, source in zip(body.constants, sources[second:], strict=True):
@@ -112,17 +94,51 @@ def _write_loop(
     return [*made[:first], *written]
 
 
-def _given(w: Writer, dtype: DType, dims: Dims) -> Value:
+def _sequences(
+    w: GraphWriter, inner: GraphWriter, loop: Loop, sources: Sequence[Node], places: npt.NDArray[Any]
+) -> tuple[list[GraphValue], list[GraphValue], list[int]]:
+    """Return what is scanned, an axis of steps in front of that of places; what a step is given of it; and those axes.
+
+    Of `sources`, and where places are left over, of which ones a step has for the first time. To `inner`, the body, it
+    is said what its slices are.
+    """
+    body = loop.body
+    steps = [*loop.steps]
+    scanned: list[GraphValue] = []
+    taken: list[GraphValue] = []
+    axes: list[int] = []
+    for leaf, source, lie in zip(body.slices, sources, body.slice_lies, strict=True):
+        sequence = picked(w, full_along(w, source, (lie.axis,)), lie.axis, places)
+        sequence = w.expand(sequence, _with_steps(dims_of(leaf), lie, len(steps)))
+        element = _given(w, leaf.dtype, (*sequence.dims[: lie.axis], *sequence.dims[lie.axis + 1 :]))
+        scanned.append(sequence)
+        taken.append(element)
+        axes.append(lie.axis)
+        inner.set(leaf, _turned(inner, element, lie))
+    if loop.length % loop.block and body.masked:
+        kept = np.array([[place >= step.skipped for place in range(loop.block)] for step in steps])
+        mask = _given(w, dtypes.bool_, (loop.block,))
+        scanned.append(w.constant(kept, dtypes.bool_))
+        taken.append(mask)
+        axes.append(0)
+        for leaf in body.slices:
+            if leaf in body.masked:
+                is_kept = inner.reshape(mask, (loop.block, *[1] * (leaf.ndim - 1)))
+                inner.set(leaf, where(inner, is_kept, inner.lean(leaf), inner.scalar(0, leaf.dtype)))
+    return scanned, taken, axes
+
+
+def _given(w: GraphWriter, dtype: DType, dims: Dims) -> GraphValue:
     """Return what a step is given."""
-    return Value(w.shared.new_name(), dims, dtype)
+    return GraphValue(w.shared.new_name(), dims, dtype)
 
 
-def _info(value: Value) -> Any:  # noqa: ANN401  # ONNX's description of a value
+def _info(value: GraphValue) -> Any:  # noqa: ANN401  # ONNX's description of a value
     dims = [size if isinstance(size, int) else None for size in value.dims]
     return helper.make_tensor_value_info(value.name, number_of(value.dtype), dims)
 
 
-def _turned(w: Writer, x: Value, lie: Lie) -> Value:
+def _turned(w: GraphWriter, x: GraphValue, lie: Lie) -> GraphValue:
     """Return a block with its first two axes exchanged, where the sequence has them so."""
     return w.transpose(x, (1, 0, *range(2, len(x.dims)))) if lie.is_turned else x
 
@@ -134,7 +150,7 @@ def _with_steps(block: Dims, lie: Lie, steps: int) -> Dims:
     return (*block[: lie.axis], steps, *block[lie.axis :])
 
 
-def _in_place(w: Writer, x: Value, lie: Lie, places: npt.NDArray[Any], loop: Loop) -> Value:
+def _in_place(w: GraphWriter, x: GraphValue, lie: Lie, places: npt.NDArray[Any], loop: Loop) -> GraphValue:
     """Return rows as they lie in memory: of places that several steps have written, the last one stays."""
     number = np.zeros(loop.length, np.int64)
     number[places.ravel()] = np.arange(places.size)

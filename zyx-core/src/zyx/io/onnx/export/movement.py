@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zyx.graph import node as n
     from zyx.graph.node import Node
     from zyx.io.onnx.export.sizes import Dim, Dims
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
 #: The end of an axis that is gone through backwards: before its first element.
 _BEFORE_ALL: Final = -(1 << 63)
@@ -25,12 +25,12 @@ _BEFORE_ALL: Final = -(1 << 63)
 _PADDED_AS: Final = {dtypes.uint16: dtypes.int32, dtypes.int16: dtypes.int32}
 
 
-def write_same(w: Writer, node: n.Alias | n.Contiguous | n.ToDevice | n.Expand) -> Value:
+def write_same(w: GraphWriter, node: n.Alias | n.Contiguous | n.ToDevice | n.Expand) -> GraphValue:
     """Write nothing: the values are those of the source."""
     return w.lean(node.sources[0])
 
 
-def write_iota(w: Writer, node: n.Iota) -> Value:
+def write_iota(w: GraphWriter, node: n.Iota) -> GraphValue:
     """Write coordinates, repeated along all axes but one."""
     size = plain(node.shape[node.axis])
     shape = tuple([size if axis == node.axis else 1 for axis in range(node.ndim)])
@@ -41,7 +41,7 @@ def write_iota(w: Writer, node: n.Iota) -> Value:
     return w.reshape(w.cast(places, node.dtype), shape)
 
 
-def write_reshape(w: Writer, node: n.Reshape) -> Value:
+def write_reshape(w: GraphWriter, node: n.Reshape) -> GraphValue:
     """Write another shape; where axes of size 1 come and go, what is repeated stays so."""
     (source,) = node.sources
     x, before, after = w.lean(source), dims_of(source), dims_of(node)
@@ -52,25 +52,25 @@ def write_reshape(w: Writer, node: n.Reshape) -> Value:
     return w.reshape(w.value(source), after)
 
 
-def write_permute(w: Writer, node: n.Permute) -> Value:
+def write_permute(w: GraphWriter, node: n.Permute) -> GraphValue:
     """Write another order of axes."""
     return w.transpose(w.lean(node.sources[0]), node.order)
 
 
-def full_along(w: Writer, node: Node, axes: Collection[int]) -> Value:
+def full_along(w: GraphWriter, node: Node, axes: Collection[int]) -> GraphValue:
     """Return what has become of a node, repeated along `axes` as it has to be."""
     x, dims = w.lean(node), dims_of(node)
     return w.expand(x, tuple([dims[axis] if axis in axes else size for axis, size in enumerate(x.dims)]))
 
 
-def write_pad(w: Writer, node: n.Pad) -> Value:
+def write_pad(w: GraphWriter, node: n.Pad) -> GraphValue:
     """Write a margin."""
     widths = [(plain(before), plain(after)) for before, after in node.widths]
     axes = [axis for axis, pair in enumerate(widths) if pair != (0, 0)]
     return pad(w, full_along(w, node.sources[0], axes), widths, node.value)
 
 
-def pad(w: Writer, x: Value, widths: Sequence[tuple[Dim, Dim]], value: Scalar) -> Value:
+def pad(w: GraphWriter, x: GraphValue, widths: Sequence[tuple[Dim, Dim]], value: Scalar) -> GraphValue:
     """Return `x` with widths[axis] = (before, after) more elements, each `value`."""
     wide = _PADDED_AS.get(x.dtype, x.dtype)
     dims = tuple([plus(size, plus(*pair)) for size, pair in zip(x.dims, widths, strict=True)])
@@ -78,7 +78,7 @@ def pad(w: Writer, x: Value, widths: Sequence[tuple[Dim, Dim]], value: Scalar) -
     return w.cast(w.op("Pad", [w.cast(x, wide), pads, w.scalar(value, wide)], dims, wide), x.dtype)
 
 
-def write_shrink(w: Writer, node: n.Shrink) -> Value:
+def write_shrink(w: GraphWriter, node: n.Shrink) -> GraphValue:
     """Write a box."""
     (source,) = node.sources
     bounds = [(plain(start), plain(stop)) for start, stop in node.bounds]
@@ -86,7 +86,7 @@ def write_shrink(w: Writer, node: n.Shrink) -> Value:
     return cut(w, full_along(w, source, axes), {axis: bounds[axis] for axis in axes})
 
 
-def cut(w: Writer, x: Value, bounds: dict[int, tuple[Dim, Dim]]) -> Value:
+def cut(w: GraphWriter, x: GraphValue, bounds: dict[int, tuple[Dim, Dim]]) -> GraphValue:
     """Return the box of `x` between bounds[axis] = (start, stop)."""
     if not bounds:
         return x
@@ -95,14 +95,14 @@ def cut(w: Writer, x: Value, bounds: dict[int, tuple[Dim, Dim]]) -> Value:
     return w.op("Slice", [x, starts, stops, w.constant([*bounds])], dims, x.dtype)
 
 
-def write_flip(w: Writer, node: n.Flip) -> Value:
+def write_flip(w: GraphWriter, node: n.Flip) -> GraphValue:
     """Write axes the other way round; along one that is repeated, nothing changes."""
     x = w.lean(node.sources[0])
     axes = [axis for axis in node.axes if x.dims[axis] != 1]
     return flipped(w, x, axes) if axes else x
 
 
-def flipped(w: Writer, x: Value, axes: list[int]) -> Value:
+def flipped(w: GraphWriter, x: GraphValue, axes: list[int]) -> GraphValue:
     """Return `x` with axes the other way round."""
     given = [[-1] * len(axes), [_BEFORE_ALL] * len(axes), axes, [-1] * len(axes)]
     return w.op("Slice", [x, *[w.constant(numbers) for numbers in given]], x.dims, x.dtype)
@@ -111,7 +111,7 @@ def flipped(w: Writer, x: Value, axes: list[int]) -> Value:
 # ---- windows
 
 
-def write_slide(w: Writer, node: n.Slide) -> Value:
+def write_slide(w: GraphWriter, node: n.Slide) -> GraphValue:
     """Write windows: elements of the axis, or of the axis and the window together, by their places."""
     (source,) = node.sources
     x, axis, window = w.lean(source), node.axis, node.window
@@ -136,7 +136,7 @@ def write_slide(w: Writer, node: n.Slide) -> Value:
     return w.transpose(found, [order.index(i) for i in range(len(order))])
 
 
-def write_unslide(w: Writer, node: n.Unslide) -> Value:
+def write_unslide(w: GraphWriter, node: n.Unslide) -> GraphValue:
     """Write windows back to where they come from, by the place of each element, or that of a 0 behind all others."""
     (source,) = node.sources
     x = full_along(w, source, (node.axis, node.window))
@@ -153,7 +153,7 @@ def write_unslide(w: Writer, node: n.Unslide) -> Value:
     return w.transpose(found, [order.index(i) for i in range(len(order))])
 
 
-def _joined(w: Writer, x: Value, axis: int, window: int) -> tuple[Value, list[int]]:
+def _joined(w: GraphWriter, x: GraphValue, axis: int, window: int) -> tuple[GraphValue, list[int]]:
     """Return `x` with two axes behind all others as one, and the order in which the axes are then."""
     order = [*[i for i in range(len(x.dims)) if i not in (axis, window)], axis, window]
     moved = w.transpose(x, order)
@@ -161,7 +161,7 @@ def _joined(w: Writer, x: Value, axis: int, window: int) -> tuple[Value, list[in
     return w.reshape(moved, dims), order
 
 
-def picked(w: Writer, x: Value, axis: int, places: np.ndarray) -> Value:
+def picked(w: GraphWriter, x: GraphValue, axis: int, places: np.ndarray) -> GraphValue:
     """Return the elements of `x` at places of an axis, in whose place the axes of `places` are."""
     dims = (*x.dims[:axis], *places.shape, *x.dims[axis + 1 :])
     if places.size == x.dims[axis] and np.array_equal(places.ravel(), np.arange(places.size)):

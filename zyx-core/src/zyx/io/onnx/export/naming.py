@@ -9,7 +9,7 @@ import onnx
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zyx.io.onnx.export.writer import Value
+    from zyx.io.onnx.export.writer import GraphValue
 
 
 def inputs_of(node: onnx.NodeProto) -> list[str]:
@@ -39,7 +39,7 @@ def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def final_names(
-    nodes: Sequence[onnx.NodeProto], constants: Iterable[str], outputs: Mapping[str, Value], taken: set[str]
+    nodes: Sequence[onnx.NodeProto], constants: Iterable[str], outputs: Mapping[str, GraphValue], taken: set[str]
 ) -> dict[str, str]:
     """Return a name for each value: that of its operator, numbered."""
     names = {value.name: label for label, value in outputs.items()}

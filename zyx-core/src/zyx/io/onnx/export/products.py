@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from zyx.graph.node import Node
     from zyx.io.onnx.export.sizes import Dims
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
 
-def contraction(w: Writer, node: n.Reduce) -> Value | None:
+def contraction(w: GraphWriter, node: n.Reduce) -> GraphValue | None:
     """Return a sum of products as one operator, None if it is none."""
     (source,) = node.sources
     is_product = isinstance(source, n.Binary) and source.op is BinaryOp.MUL and node.op is ReduceOp.SUM
@@ -60,7 +60,7 @@ def _axes(full: Dims, left: Dims, right: Dims, reduced: Sequence[int]) -> _Axes 
     return axes if axes.summed and (axes.left or axes.right) else None
 
 
-def _matrix_product(w: Writer, node: n.Reduce, first: Node, second: Node) -> Value | None:
+def _matrix_product(w: GraphWriter, node: n.Reduce, first: Node, second: Node) -> GraphValue | None:
     x, y = w.lean(first), w.lean(second)
     axes = _axes(dims_of(node.sources[0]), x.dims, y.dims, node.axes)
     if axes is None:
@@ -83,7 +83,7 @@ def _matrix_product(w: Writer, node: n.Reduce, first: Node, second: Node) -> Val
     return w.reshape(made, tuple([next(sizes) if axis in kept else 1 for axis in range(node.ndim)]))
 
 
-def _ordered(w: Writer, x: Value, order: list[int], dims: Dims) -> Value:
+def _ordered(w: GraphWriter, x: GraphValue, order: list[int], dims: Dims) -> GraphValue:
     """Return `x` with its axes, of which all others have size 1, in an order and then in a shape."""
     kept = sorted(order)
     x = w.reshape(x, tuple([x.dims[axis] for axis in kept]))

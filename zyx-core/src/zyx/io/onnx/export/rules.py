@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.graph.node import Node
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
-Rule: TypeAlias = "Callable[[Writer, Any], Value]"
+Rule: TypeAlias = "Callable[[GraphWriter, Any], GraphValue]"
 
 RULES: Final[dict[type[Node], Rule]] = {
     n.Const: elementwise.write_const,
@@ -49,7 +49,7 @@ RULES: Final[dict[type[Node], Rule]] = {
 }
 
 
-def write_graph(w: Writer, outputs: Sequence[Node]) -> None:
+def write_graph(w: GraphWriter, outputs: Sequence[Node]) -> None:
     """Write all nodes that `outputs` need and that are not written yet; note those that have no counterpart.
 
     That of a convolution, for one, is no matter: what it is made of is not needed.

@@ -25,7 +25,7 @@ from zyx.io.onnx.export.naming import all_nodes, final_names, inputs_of, name_no
 from zyx.io.onnx.export.recording import arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.export.writer import Shared, Value, Writer, number_of
+from zyx.io.onnx.export.writer import ExportState, GraphValue, GraphWriter, number_of
 from zyx.io.replacing import replacing
 from zyx.version import __version__
 
@@ -83,13 +83,13 @@ def save(
 
 
 def _model(recorded: Recorded, name: str) -> onnx.ModelProto:
-    given = {name: Value(name, dims_of(leaf), leaf.dtype) for name, leaf in recorded.inputs.items()}
-    shared = Shared([(given[place[0]], place[1]) for place in recorded.lengths.values()])
-    w = Writer(shared)
+    given = {name: GraphValue(name, dims_of(leaf), leaf.dtype) for name, leaf in recorded.inputs.items()}
+    shared = ExportState([(given[place[0]], place[1]) for place in recorded.lengths.values()])
+    w = GraphWriter(shared)
     for label, leaf in recorded.inputs.items():
         w.set(leaf, given[label])
     for label, (leaf, _) in recorded.weights.items():
-        w.set(leaf, Value(label, dims_of(leaf), leaf.dtype))
+        w.set(leaf, GraphValue(label, dims_of(leaf), leaf.dtype))
     for use in recorded.uses:
         w.set(use.leaf, write_use(w, use))
     taken, wanted = {*recorded.inputs, *recorded.weights}, dict[str, Node]()
@@ -109,7 +109,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def _output(w: Writer, node: Node, own: set[str]) -> Value:
+def _output(w: GraphWriter, node: Node, own: set[str]) -> GraphValue:
     """Return the value of an output: one that a node gives, and that no other output is; `own` has those left."""
     value = w.value(node)
     if value.name in own:
@@ -118,7 +118,7 @@ def _output(w: Writer, node: Node, own: set[str]) -> Value:
     return w.op("Identity", [value], value.dims, value.dtype)
 
 
-def _finished(w: Writer, recorded: Recorded, outputs: Mapping[str, Value], name: str) -> onnx.ModelProto:
+def _finished(w: GraphWriter, recorded: Recorded, outputs: Mapping[str, GraphValue], name: str) -> onnx.ModelProto:
     nodes = needed(w.nodes, [value.name for value in outputs.values()])
     refused = [w.shared.refused[made] for node in all_nodes(nodes) for made in node.output if made in w.shared.refused]
     if refused:

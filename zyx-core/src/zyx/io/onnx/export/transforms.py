@@ -12,10 +12,10 @@ from zyx.ops import FourierKind
 
 if TYPE_CHECKING:
     from zyx.graph import node as n
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
 
-def write_fourier(w: Writer, node: n.Fourier) -> Value:
+def write_fourier(w: GraphWriter, node: n.Fourier) -> GraphValue:
     """Write a transform along axis 1 of ``(outer, n, inner, 2)``, or of real ``(outer, n, inner)``."""
     x = w.value(node.sources[0])
     if not isinstance(plain(node.shape[1]), int) or not isinstance(x.dims[1], int):
@@ -30,7 +30,7 @@ def write_fourier(w: Writer, node: n.Fourier) -> Value:
     return found if node.scale == 1 else w.like("Mul", found, w.scalar(node.scale, node.dtype))
 
 
-def _transformed(w: Writer, x: Value, *, is_inverse: bool, is_half: bool = False) -> Value:
+def _transformed(w: GraphWriter, x: GraphValue, *, is_inverse: bool, is_half: bool = False) -> GraphValue:
     """Return the transform, whose inverse is not divided by n as ONNX does."""
     size = x.dims[1]
     assert isinstance(size, int)
@@ -40,7 +40,7 @@ def _transformed(w: Writer, x: Value, *, is_inverse: bool, is_half: bool = False
     return w.like("Mul", made, w.scalar(float(size), x.dtype)) if is_inverse else made
 
 
-def _whole(w: Writer, half: Value) -> Value:
+def _whole(w: GraphWriter, half: GraphValue) -> GraphValue:
     """Return all n elements of the first n / 2 + 1: the others are conjugates of these."""
     last = half.dims[1]
     assert isinstance(last, int)

@@ -13,7 +13,7 @@ from zyx.ops import ReduceOp
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.io.onnx.export.writer import Value, Writer
+    from zyx.io.onnx.export.writer import GraphValue, GraphWriter
 
 #: What pooling is there for.
 _POOLED: Final = frozenset({dtypes.float32, dtypes.float64})
@@ -56,7 +56,7 @@ def _unexpanded(node: Node) -> Node:
     return node
 
 
-def convolution(w: Writer, node: n.Reduce, first: Node, second: Node) -> Value | None:
+def convolution(w: GraphWriter, node: n.Reduce, first: Node, second: Node) -> GraphValue | None:
     """Write a convolution as `zyx.functions.conv` forms it; None for all else."""
     full = dims_of(node.sources[0])
     count = (len(full) - 4) // 2
@@ -96,7 +96,7 @@ def _padded(node: Node, value: Scalar, count: int) -> tuple[Node, list[int]]:
     return node, [0] * (2 * count)
 
 
-def pooling(w: Writer, node: n.Reduce) -> Value | None:
+def pooling(w: GraphWriter, node: n.Reduce) -> GraphValue | None:
     """Write the greatest or the sum of each window of ``(N, C, n1, .., nk)``; None for all else."""
     (source,) = node.sources
     full, count = dims_of(source), (node.ndim - 2) // 2
