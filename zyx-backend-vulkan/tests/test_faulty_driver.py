@@ -285,6 +285,17 @@ def test_what_the_driver_refuses_is_an_error_that_says_what_and_where_and_the_ne
     assert faulty.compute.pending == 0
 
 
+def test_work_behind_a_refused_submission_waits_for_what_that_was_to_wait_for(driver: Driver, faulty: VulkanPool):
+    buffer, ready = faulty.allocate(8)
+    written = faulty.host_to_pool(memoryview(bytes(8)), buffer, [ready])
+    again = written.again()
+    driver.faults["submit"] = [REFUSED]
+    with pytest.raises(LaunchError, match="kernel refused on vulkan:7: the driver refused"):
+        launch(faulty, "refused", buffer, behind=[written])
+    faulty.sync_events([launch(faulty, "next", buffer, behind=[again])])
+    assert driver.done == ["copy", "next"]
+
+
 def test_the_failure_of_work_whose_caller_has_gone_on_is_told_at_the_next_wait_and_once(
     driver: Driver, faulty: VulkanPool
 ):

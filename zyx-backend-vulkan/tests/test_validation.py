@@ -56,6 +56,13 @@ def test_messages_are_kept_and_logged(caplog: pytest.LogCaptureFixture, device: 
     assert messages.info.pfnUserCallback(0x1000, 1, data, ffi.NULL) == 0
     assert messages.texts == ["VUID-1: no good"]
     assert caplog.messages == ["validation: VUID-1: no good"]
+    own = struct(
+        "VkDebugUtilsMessengerCallbackDataEXT",
+        pMessage="Timeout",
+        pMessageIdName="UNASSIGNED-VkSemaphore-state-timeout",
+    )
+    assert messages.info.pfnUserCallback(0x1000, 1, own, ffi.NULL) == 0
+    assert len(messages.texts) == 1, "the layer's own mistakes are none of ours"
 
 
 def test_programs_are_valid(checked: Any):
