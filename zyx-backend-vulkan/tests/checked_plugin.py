@@ -67,6 +67,7 @@ def _take(device: VulkanDevice, way: str) -> None:
     device.dialect = replace(device.dialect, **changes)  # type: ignore[misc, arg-type]  # else it stays as it is
     if way != WAYS[0]:
         device._pipelines.push = None  # type: ignore[misc]  # else it stays as it is
+        device._pipelines._layouts.clear()  # those of the probes
     good = device.render
 
     def kept(kernel: Any) -> Rendered:

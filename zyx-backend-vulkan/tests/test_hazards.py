@@ -218,6 +218,7 @@ def shuffled(
             monkeypatch.setattr(memory, "PIECE_BYTES", NBYTES // 2)
         if way != "pushed":
             opened._pipelines.push = None
+            opened._pipelines._layouts.clear()  # those of the probes
             opened.dialect = replace(opened.dialect, **WAYS[way])
         return runtime, found[-1]
 
