@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 SUITE = Path(zyx.testing.__file__).parent / "suite"
 #: Ways to give kernels their arguments, as `checked_plugin` knows them.
 WAYS = ("as it comes", "sets", "addresses", "numbers in a buffer")
-_QUICK = ("casts",)
+_QUICK = [("casts", "addresses")]
 _PARTS = sorted(path.stem.removeprefix("test_") for path in SUITE.glob("test_*.py"))
 #: A part of the kit takes at most so long.
 _TIMEOUT_S = 1200
@@ -31,9 +31,13 @@ _TIMEOUT_S = 1200
 _AT_ONCE = 2
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=() if part in _QUICK else pytest.mark.slow) for part in _PARTS]
+    ("part", "way"),
+    [
+        pytest.param(part, way, marks=() if (part, way) in _QUICK else pytest.mark.slow)
+        for part in _PARTS
+        for way in WAYS
+    ],
 )
 def test_the_kit_passes_and_neither_layer_nor_validator_finds_anything(
     device: VulkanDevice, tmp_path: Path, part: str, way: str
