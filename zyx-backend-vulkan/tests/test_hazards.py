@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from conftest import hide
-from shuffled import shuffle
 
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
@@ -20,10 +19,6 @@ from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.graph_runs import GraphRunner
 from zyx.testing.graphs import GraphOptions
-from zyx_backend_vulkan import memory
-from zyx_backend_vulkan.memory import VulkanPool
-from zyx_backend_vulkan.sequence import VulkanSequence
-from zyx_backend_vulkan.work import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +28,17 @@ if TYPE_CHECKING:
     from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_vulkan.device import VulkanDevice
+
+pytest.importorskip("cffi", reason="the package vulkan is not installed")
+try:
+    from shuffled import shuffle
+
+    from zyx_backend_vulkan import memory
+    from zyx_backend_vulkan.memory import VulkanPool
+    from zyx_backend_vulkan.sequence import VulkanSequence
+    from zyx_backend_vulkan.work import Lane
+except OSError as error:
+    pytest.skip(f"Vulkan's loader is not installed: {error}", allow_module_level=True)
 
 #: Elements of the buffers of these tests: 32-bit integers.
 COUNT = 64

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from zyx.errors import AllocationError, CompileError, DeviceLostError
-from zyx_backend_vulkan import driver_memory, driver_programs, driver_queue
 from zyx_backend_vulkan.errors import DEVICE_LOST
 
 if TYPE_CHECKING:
@@ -19,6 +18,12 @@ if TYPE_CHECKING:
     from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_vulkan.device import VulkanDevice
+
+pytest.importorskip("cffi", reason="the package vulkan is not installed")
+try:
+    from zyx_backend_vulkan import driver_memory, driver_programs, driver_queue
+except OSError as error:
+    pytest.skip(f"Vulkan's loader is not installed: {error}", allow_module_level=True)
 
 #: What drivers keep when devices were opened and closed for a while is all they keep: so many bytes a time at most.
 _KEPT_BYTES = 1 << 14
