@@ -38,8 +38,21 @@ _IMPATIENCE = 0.1
 class Recorded:
     """A command buffer that is being recorded: commands of the real driver, and None for each barrier."""
 
-    def __init__(self) -> None:
+    def __init__(self, shuffler: Shuffler) -> None:
+        self.shuffler = shuffler
         self.commands: list[Any] = []
+
+    def add(self, fill: Callable[[Any], object]) -> Any:
+        """Add a command that `fill` records, and return what that returns."""
+        real = self.shuffler.real
+        with self.shuffler.lock:
+            commands = real.begin(is_kept=True)
+            try:
+                real.barrier(commands)
+                return fill(commands)
+            finally:
+                real.end(commands)
+                self.commands.append(commands)
 
 
 class Submission:
@@ -116,17 +129,6 @@ class Shuffler:
         for _ in range(self.dice.choice((0, 0, self.dice.randrange(_AT_ONCE)))):
             self.step()
 
-    def record(self, into: Recorded, fill: Callable[[Any], object]) -> Any:
-        """Add a command that `fill` records, and return what that returns."""
-        with self.lock:
-            commands = self.real.begin(is_kept=True)
-            try:
-                self.real.barrier(commands)
-                return fill(commands)
-            finally:
-                self.real.end(commands)
-                into.commands.append(commands)
-
 
 class ShuffledQueue:
     """A queue, in place of `zyx_backend_vulkan.driver_queue.Queue`.
@@ -150,14 +152,13 @@ class ShuffledQueue:
 
     def begin(self, *, is_kept: bool = False) -> Recorded:
         del is_kept
-        return Recorded()
+        return Recorded(self.shuffler)
 
     def barrier(self, commands: Recorded) -> None:
         commands.commands.append(None)
 
     def copy(self, commands: Recorded, source: Any, target: Any, nbytes: int) -> None:
-        real = self.shuffler.real
-        self.shuffler.record(commands, lambda native: real.copy(native, source, target, nbytes))
+        commands.add(lambda native: self.shuffler.real.copy(native, source, target, nbytes))
 
     def end(self, commands: Recorded) -> None:
         pass
@@ -229,7 +230,7 @@ def shuffle(monkeypatch: pytest.MonkeyPatch, dice: Random) -> list[Shuffler]:
     def record(pipeline: Pipeline, commands: Any, *args: Any) -> Any:
         if not isinstance(commands, Recorded):
             return good(pipeline, commands, *args)
-        return found[-1].record(commands, lambda native: good(pipeline, native, *args))
+        return commands.add(lambda native: good(pipeline, native, *args))
 
     monkeypatch.setattr(start, "Session", open_session)
     monkeypatch.setattr(Pipeline, "record", record)

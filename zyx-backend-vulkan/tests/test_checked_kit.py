@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SUITE = Path(zyx.testing.__file__).parent / "suite"
-#: Ways to give kernels their arguments, as `checked_plugin` knows them.
-WAYS = ("as it comes", "sets", "addresses", "numbers in a buffer")
+#: Ways to give kernels their arguments, as `checked_plugin` knows them, and queues that do things in any order.
+WAYS = ("as it comes", "sets", "addresses", "numbers in a buffer", "any order")
 _QUICK = [("casts", "addresses")]
 _PARTS = sorted(path.stem.removeprefix("test_") for path in SUITE.glob("test_*.py"))
 #: A part of the kit takes at most so long.
