@@ -42,6 +42,17 @@ def open_or_skip(**section: object) -> Runtime:
         pytest.skip(reason)
 
 
+def open_checked() -> Runtime:
+    """Open the first device, which there is, with the validation layer; skip the test if that is not installed."""
+    try:
+        return open_runtime("vulkan", settings={"backends": {"vulkan": {"validation": True}}})
+    except NoDeviceError as error:
+        assert "VK_LAYER_KHRONOS_validation" in str(error), "it fails for another reason"
+        if "vulkan-validation" in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(","):
+            pytest.fail("ZYX_REQUIRE_DEVICES names vulkan-validation: the layer is not installed", pytrace=False)
+        pytest.skip("the layer VK_LAYER_KHRONOS_validation is not installed")
+
+
 @pytest.fixture
 def open_device() -> Callable[..., Runtime]:
     """A function that opens the first device, with settings of this backend."""

@@ -53,13 +53,14 @@ LEAST = Target(
 TARGETS = {
     "full": FULL,
     "least": LEAST,
+    "of 2020": replace(FULL, version=(1, 5)),
     "of 2019": replace(FULL, version=(1, 3), fuses=frozenset()),
     "by addresses": replace(FULL, max_buffers=0),
     "without half": replace(FULL, arithmetic=_ALL - {dtypes.float16}, shared_bits=frozenset({32})),
     "without push constants": replace(FULL, push_bytes=0),
 }
 #: What each version of SPIR-V came with: what the validator holds it against.
-_ENVIRONMENTS = {(1, 3): "vulkan1.1", (1, 5): "vulkan1.2", (1, 6): "vulkan1.3"}
+ENVIRONMENTS = {(1, 3): "vulkan1.1", (1, 5): "vulkan1.2", (1, 6): "vulkan1.3"}
 
 
 def info_of(target: Target) -> DeviceInfo:
@@ -86,9 +87,13 @@ def validated(kernel: Kernel, target: Target) -> Rendered:
     disassembly(rendered.words)  # counts the words of each instruction
     tool = shutil.which("spirv-val")
     if tool is not None:
-        environment = _ENVIRONMENTS[target.version]
-        done = subprocess.run(
-            [tool, "--target-env", environment, "-"], input=rendered.words, capture_output=True, check=False
-        )
-        assert not done.returncode, f"{done.stdout.decode()}{done.stderr.decode()}\n{kernel}"
+        complaint = complaint_of(tool, rendered.words, ENVIRONMENTS[target.version])
+        assert not complaint, f"{complaint}\n{kernel}"
     return rendered
+
+
+def complaint_of(tool: str, words: bytes, environment: str) -> str:
+    """Return what the validator has to say of a module; nothing if it is valid."""
+    done = subprocess.run([tool, "--target-env", environment, "-"], input=words, capture_output=True, check=False)
+    text = f"{done.stdout.decode()}{done.stderr.decode()}"
+    return text or f"status {done.returncode}" if done.returncode else ""

@@ -185,7 +185,9 @@ def test_a_device_that_can_only_draw_is_refused(device: Device):
         _families(SimpleNamespace(queue_families=[SimpleNamespace(queueFlags=5)]))
 
 
-def test_memory_that_others_have_is_not_free(fresh: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch):
+def test_memory_that_others_have_is_not_free(
+    device: Device, fresh: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+):
     from zyx_backend_vulkan.driver_instance import ListedDevice
 
     left = [1 << 26]

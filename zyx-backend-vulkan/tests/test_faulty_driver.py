@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from zyx.errors import AllocationError, BackendError, CompileError, DeviceLostError, LaunchError, TransferError
+from zyx.errors import AllocationError, BackendError, DeviceLostError, LaunchError, TransferError
 from zyx_backend_vulkan.errors import DEVICE_LOST, Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.kernel.data import Kernel
-    from zyx_backend_vulkan.device import VulkanDevice
 
 pytest.importorskip("cffi", reason="the package vulkan is not installed")
 try:
@@ -285,6 +283,17 @@ def test_what_the_driver_refuses_is_an_error_that_says_what_and_where_and_the_ne
     assert faulty.compute.pending == 0
 
 
+def test_work_behind_a_refused_submission_waits_for_what_that_was_to_wait_for(driver: Driver, faulty: VulkanPool):
+    buffer, ready = faulty.allocate(8)
+    written = faulty.host_to_pool(memoryview(bytes(8)), buffer, [ready])
+    again = written.again()
+    driver.faults["submit"] = [REFUSED]
+    with pytest.raises(LaunchError, match="kernel refused on vulkan:7: the driver refused"):
+        launch(faulty, "refused", buffer, behind=[written])
+    faulty.sync_events([launch(faulty, "next", buffer, behind=[again])])
+    assert driver.done == ["copy", "next"]
+
+
 def test_the_failure_of_work_whose_caller_has_gone_on_is_told_at_the_next_wait_and_once(
     driver: Driver, faulty: VulkanPool
 ):
@@ -343,56 +352,3 @@ def test_memory_and_programs_that_are_in_use_are_freed_when_they_are_not(driver:
     again = Kernelish("k", "", "kernel k on vulkan:7", faulty, ())
     again.release()  # which nothing uses
     assert driver.done == ["long", "freed", "freed"]
-
-
-# ---- the real driver
-
-
-def test_words_that_are_refused_are_a_compile_error(device: VulkanDevice, add: Callable[..., Kernel], monkeypatch):
-    from zyx_backend_vulkan import driver_programs
-
-    def refuse(*_: object) -> int:
-        return -13
-
-    program = device.compile(add(1))
-    monkeypatch.setattr(driver_programs, "lib", Patched(driver_programs.lib, vkCreateComputePipelines=refuse))
-    held = device.pool.session.held
-    with pytest.raises(CompileError, match=r"kernel add_77 on vulkan:0: the driver refused: .*VK_ERROR_UNKNOWN"):
-        device.compile(add(77))
-    assert device.pool.session.held == held, "the module or the cache was left behind"
-    device.release(program)
-
-
-class Patched:
-    """Functions of Vulkan, some of them replaced."""
-
-    def __init__(self, lib: Any, **functions: Callable[..., object]) -> None:
-        self._lib = lib
-        vars(self).update(functions)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lib, name)
-
-
-def test_one_device_that_is_lost_leaves_another_going(
-    fresh: Callable[..., Any], device: VulkanDevice, add: Callable[..., Kernel], integers: Any, values: Any, monkeypatch
-):
-    other = fresh().device()
-    queue = other.pool.session.compute
-    program, buffer = other.compile(add(1, "last_words")), other.pool.allocate(256)[0]
-    event = other.launch(program, [buffer])
-
-    def lose(value: int, timeout_ns: int) -> bool:
-        raise Fault.of(DEVICE_LOST, "vkWaitSemaphores")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(queue, "wait", lose)
-        with pytest.raises(DeviceLostError, match="device vulkan:0 is lost"):
-            other.pool.sync_events([event])
-    with pytest.raises(DeviceLostError, match="vulkan:0"):
-        other.launch(program, [buffer])
-    mine, own = device.compile(add(2)), integers(5)
-    device.pool.sync_events([device.launch(mine, [own])])
-    assert values(own) == {7}
-    device.pool.deallocate(own)
-    device.release(mine)

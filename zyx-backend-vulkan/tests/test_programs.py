@@ -81,8 +81,9 @@ def test_buffers_come_as_addresses_where_descriptors_do_not_reach(device: Vulkan
 
 
 def test_without_push_descriptors_there_are_sets_that_are_used_again(
-    fresh: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    device: VulkanDevice, fresh: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ):
+    del device  # there is one
     from zyx_backend_vulkan import driver_programs
     from zyx_backend_vulkan.driver_features import Properties
 

@@ -21,6 +21,10 @@ _WARNING: Final = 0x100
 _ERROR: Final = 0x1000
 _ALL_TYPES: Final = 7
 
+#: What the layer says of itself: that it lost count of a timeline which one thread waits for while another submits, and
+#: that this is most likely its own mistake (https://github.com/KhronosGroup/Vulkan-ValidationLayers/issues/4968).
+_OF_THE_LAYER: Final = frozenset({"UNASSIGNED-VkSemaphore-state-timeout"})
+
 
 def check_layer() -> None:
     """Raise `InitializationError` if the layer is not installed."""
@@ -36,7 +40,8 @@ class Messages:
     """What the layer has to say of one instance.
 
     Attributes:
-        texts: Warnings and errors, as they came. They are logged as well.
+        texts: Warnings and errors, as they came. They are logged as well. What the layer says of its own state is
+            logged for debugging alone.
     """
 
     def __init__(self) -> None:
@@ -52,6 +57,9 @@ class Messages:
 
     def _take(self, severity: int, _types: int, data: Native, _user: object) -> int:
         text = ffi.string(data.pMessage).decode(errors="replace")
+        if data.pMessageIdName != NULL and ffi.string(data.pMessageIdName).decode() in _OF_THE_LAYER:
+            logger.debug("validation, of itself: %s", text)
+            return 0
         self.texts.append(text)
         logger.log(logging.ERROR if severity >= _ERROR else logging.WARNING, "validation: %s", text)
         return 0  # the call goes on

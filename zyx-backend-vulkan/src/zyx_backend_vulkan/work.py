@@ -321,6 +321,8 @@ class Lane:
                     self._end()
                 self.queue.submit(self._ended, waits, last)
             except Fault as fault:
+                for lane in self._waits:  # nothing has waited for it
+                    self._seen.pop(lane, None)
                 raise self._refused(last, fault, kind) from fault
             finally:
                 self._waits.clear()
