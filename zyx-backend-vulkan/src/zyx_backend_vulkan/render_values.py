@@ -39,6 +39,10 @@ _OF_BOOLS: Final = {
     BinaryOp.AND: "LogicalAnd", BinaryOp.MIN: "LogicalAnd", BinaryOp.OR: "LogicalOr", BinaryOp.MAX: "LogicalOr",
     BinaryOp.XOR: "LogicalNotEqual", BinaryOp.NE: "LogicalNotEqual", BinaryOp.EQ: "LogicalEqual",
 }  # fmt: skip
+_EXTREMA: Final = {
+    (BinaryOp.MAX, False): "SMax", (BinaryOp.MAX, True): "UMax",
+    (BinaryOp.MIN, False): "SMin", (BinaryOp.MIN, True): "UMin",
+}  # fmt: skip
 
 #: Drivers multiply by the reciprocal, which is 0 for divisors above 2**126: a quarter of both is divided then.
 LARGE: Final = 2.0**126
@@ -99,9 +103,7 @@ def binary(m: Code, op: BinaryOp, dtype: DType, lanes: int, x: int, y: int) -> i
         own = _OF_UNSIGNED if dtype.is_unsigned else _OF_SIGNED
         match op:
             case BinaryOp.MAX | BinaryOp.MIN:
-                is_less = m.compare(own[BinaryOp.LT], x, y, lanes)
-                low, high = (x, y) if op is BinaryOp.MIN else (y, x)
-                return m.select(is_less, low, high, dtype, lanes)
+                return m.glsl(_EXTREMA[op, dtype.is_unsigned], result, x, y)
             case BinaryOp.SHL | BinaryOp.SHR:
                 return shift(m, op, dtype, lanes, x, y)
             case BinaryOp.MOD if not dtype.is_unsigned:  # Vulkan leaves open what a remainder of negative numbers is

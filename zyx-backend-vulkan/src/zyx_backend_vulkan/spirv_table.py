@@ -190,7 +190,9 @@ NAMES: Final[dict[str, dict[str, int]]] = {
 }  # fmt: skip
 
 #: Instructions of the set GLSL.std.450 (SPIR-V extended instructions for GLSL, section 2).
-GLSL: Final = {"Trunc": 3, "FAbs": 4, "Floor": 8, "Sqrt": 31, "Fma": 50}
+GLSL: Final = {
+    "Trunc": 3, "FAbs": 4, "Floor": 8, "Sqrt": 31, "UMin": 38, "SMin": 39, "UMax": 41, "SMax": 42, "Fma": 50,
+}  # fmt: skip
 
 #: Later than all versions: what is an extension in each of them.
 _NO_VERSION: Final = (255, 255)
