@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -375,15 +376,14 @@ def main() -> None:
         launched = {name: Launched(runtime.device(name), options.megabytes << 20) for name in devices}
         for name, method in LAUNCHED.items():
             if is_wanted(name):
-                calls = {device: lambda one=one, method=method: method(one) for device, one in launched.items()}
-                show(name, measured(calls, options.rounds))
+                show(name, measured({device: partial(method, one) for device, one in launched.items()}, options.rounds))
         for name, (computed, check, given) in kernels(is_large=options.large).items():
             if is_wanted(name):
                 checked = check(*given)
-                calls = {
+                timed = {
                     device: Kernels(device, options.clock).call(name, computed, checked, given) for device in devices
                 }
-                show(name, measured(calls, options.rounds))
+                show(name, measured(timed, options.rounds))
     runtime.close()
     for name, is_warm in (("first call, nothing on disk", False), ("first call, with what is on disk", True)):
         if is_wanted(name):
