@@ -43,7 +43,7 @@ _INCOMPLETE: Final = 5
 _referred: Final[WeakKeyDictionary[Any, list[Any]]] = WeakKeyDictionary()
 
 #: Where words begin in the name of a structure; the values of VkStructureType are called after these.
-_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\d)|(?<=\d)(?=\d)")
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\d)|(?<=\d)(?=\d)|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def struct(name: str, **values: Native) -> Native:

@@ -14,6 +14,8 @@ _SUBGROUP_SIZES: Final = "VK_EXT_subgroup_size_control"
 _MATRICES: Final = "VK_KHR_cooperative_matrix"
 _BFLOAT16: Final = "VK_KHR_shader_bfloat16"
 _PUSHES: Final = "VK_KHR_push_descriptor"
+_NVIDIA_UNITS: Final = "VK_NV_shader_sm_builtins"
+_AMD_UNITS: Final = "VK_AMD_shader_core_properties"
 #: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR, and the fields of that structure.
 _BFLOAT16_TYPE: Final = 1000141000
 _BFLOAT16_FEATURES: Final = ("shaderBFloat16Type", "shaderBFloat16DotProduct", "shaderBFloat16CooperativeMatrix")
@@ -95,12 +97,15 @@ class Properties:
         subgroups: VkPhysicalDeviceSubgroupSizeControlProperties, all zero if there is no such thing.
         max_pushed: How many descriptors can be pushed at most; 0 if none can.
         max_buffer_bytes: Size of the largest buffer; None if the driver does not tell.
+        units: Processors that run groups; 0 if the driver does not tell.
     """
 
     def __init__(self, device: ListedDevice) -> None:
         self.subgroups = struct("VkPhysicalDeviceSubgroupSizeControlProperties")
         pushed = struct("VkPhysicalDevicePushDescriptorPropertiesKHR")
         largest = struct("VkPhysicalDeviceMaintenance4Properties")
+        nvidia = struct("VkPhysicalDeviceShaderSMBuiltinsPropertiesNV")
+        amd = struct("VkPhysicalDeviceShaderCorePropertiesAMD")
         self.v12 = struct("VkPhysicalDeviceVulkan12Properties")
         self.v11 = struct("VkPhysicalDeviceVulkan11Properties", pNext=self.v12)
         is_late = device.version >= (1, 3)
@@ -109,9 +114,13 @@ class Properties:
             (is_late or _SUBGROUP_SIZES in device.extensions, self.subgroups),
             (_PUSHES in device.extensions, pushed),
             (is_late, largest),
+            (_NVIDIA_UNITS in device.extensions, nvidia),
+            (_AMD_UNITS in device.extensions, amd),
         ):
             if has_it:
                 structure.pNext, chain = chain, structure
         lib.vkGetPhysicalDeviceProperties2(device.native, struct("VkPhysicalDeviceProperties2", pNext=chain))
         self.max_pushed = int(pushed.maxPushDescriptors)
         self.max_buffer_bytes = int(largest.maxBufferSize) or None
+        of_amd = amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray
+        self.units = int(nvidia.shaderSMCount or of_amd)

@@ -35,10 +35,12 @@ _SPARE_BUFFERS: Final = 1
 #: What Vulkan does not tell: bytes of a vector load that pays, and registers of a thread before they spill.
 _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
+#: The same by vendor, where it is known: NVIDIA's (CUDA C++ Programming Guide, technical specifications).
+_REGISTERS_BY_VENDOR: Final = {0x10DE: 255}
 #: Bytes of arrays of a thread. NVIDIA's driver compiles 12 KiB, and loses the device over 16.
 _PRIVATE_BYTES: Final = 12 << 10
 
-#: Estimates by kind of device: processors, float32 operations a second, bytes a second.
+#: Estimates by kind of device: processors, if the driver does not tell, float32 operations and bytes a second.
 _RATES: Final = {
     "discrete GPU": (64, 1e13, 4e11),
     "integrated GPU": (16, 1e12, 5e10),
@@ -120,6 +122,9 @@ def device_info(session: Session, heaps: Heaps, target: Target, versions: str) -
     limits = listed.limits
     cores = os.cpu_count() or 1
     units, flops_per_s, bytes_per_s = _RATES.get(listed.kind, (cores, cores * _CPU_FLOPS_PER_S, _CPU_BYTES_PER_S))
+    told = listed.properties.units
+    if told:
+        units, flops_per_s, bytes_per_s = told, flops_per_s * told / units, bytes_per_s * told / units
     shared = _CACHE_BYTES.get(listed.kind)
     local_bytes = int(limits.maxComputeSharedMemorySize)
     floats = {dtypes.float32, dtypes.float64} & target.arithmetic
@@ -137,7 +142,7 @@ def device_info(session: Session, heaps: Heaps, target: Target, versions: str) -
         subgroup_size=target.subgroup_size,
         swaps=target.swaps,
         vector_bytes=_VECTOR_BYTES,
-        registers=_REGISTERS,
+        registers=_REGISTERS_BY_VENDOR.get(listed.vendor, _REGISTERS),
         local_bytes=local_bytes,
         private_bytes=_PRIVATE_BYTES,
         cache_bytes=(local_bytes, shared) if shared else (),

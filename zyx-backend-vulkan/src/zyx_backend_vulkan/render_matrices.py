@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
+from zyx_backend_vulkan.render_code import parts_of
 from zyx_backend_vulkan.spirv_table import NAMES
 
 if TYPE_CHECKING:
@@ -82,15 +83,23 @@ def _made(w: Writer, product: Product, value: ValueId, use: str, places: Sequenc
     found = w.matrices.get(key)
     if found is None:
         m, type_ = w.m, matrix_type(w.m, product, use)
-        dtype = w.type_of(value).dtype
-        component = component_type(m, dtype)
-        is_bits = component != m.of(dtype)
-        zero = m.constant(component, 0)
-        found = m.constant_of("ConstantComposite", type_, zero)
-        for element, place in enumerate(places):
-            lane = w.scalar(value, element)
-            if is_bits:
-                lane = m.value("Bitcast", component, lane)
+        component = component_type(m, w.type_of(value).dtype)
+        found = m.constant_of("ConstantComposite", type_, m.constant(component, 0))
+        for lane, place in zip(_lanes(w, value, component), places, strict=True):
             found = m.value("CompositeInsert", type_, lane, found, place)
         w.matrices[key] = found
+    return found
+
+
+def _lanes(w: Writer, value: ValueId, component: int) -> list[int]:
+    """Return the lanes of a value as components; bfloat16 is held as bits elsewhere."""
+    m, type_ = w.m, w.type_of(value)
+    if component == m.of(type_.dtype):
+        return [w.scalar(value, lane) for lane in range(type_.lanes)]
+    found = []
+    for part, count in zip(w.values[value], parts_of(type_.lanes), strict=True):
+        vector = m.value("Bitcast", component if count == 1 else m.type("TypeVector", component, count), part)
+        found += (
+            [vector] if count == 1 else [m.value("CompositeExtract", component, vector, lane) for lane in range(count)]
+        )
     return found
