@@ -230,7 +230,7 @@ LAUNCHED: Final = {
 def kernels(*, is_large: bool) -> Mapping[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]]:
     """Return what is computed, the same with NumPy, and the arrays that both are given."""
     random = np.random.default_rng(0)
-    side, wide = (4096, 8192) if is_large else (512, 1024)
+    side, wide = (4096, 4096) if is_large else (512, 1024)
     batch = 16 if is_large else 1
 
     def drawn(*shape: int) -> Any:  # an array
