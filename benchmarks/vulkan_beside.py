@@ -342,10 +342,10 @@ def _unit(seconds: float) -> str:
 
 
 def measured(calls: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Return what each device takes, round after round; the first round does not count."""
+    """Return what each device takes, round after round, the other way round in turns; the first does not count."""
     taken: dict[str, list[float]] = {device: [] for device in calls}
     for number in range(rounds + 1):
-        for device, call in calls.items():
+        for device, call in list(calls.items())[:: 1 if number % 2 else -1]:
             seconds = call()
             if number:
                 taken[device].append(seconds)

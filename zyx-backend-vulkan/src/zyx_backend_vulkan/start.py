@@ -83,7 +83,8 @@ def open_devices(config: BackendConfig[VulkanConfig], pools: Mapping[str, Memory
             target = target_of(session)
             pipelines = Pipelines(session, target.subgroup_size)
             note = partial(_note, config, name)
-            target = tried(target, listed_products(session), pool, pipelines, note)
+            products = listed_products(session) if config.section.matrices else ()
+            target = tried(target, products, pool, pipelines, note)
         except (Fault, BackendError) as error:
             raise InitializationError(f"{session.listed} does not work: {error}") from error
         info = device_info(session, pool.heaps, target, _VERSIONS)
