@@ -12,6 +12,7 @@ without anything on disk and with what the one before it left there. Results of 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
@@ -26,6 +27,7 @@ import numpy as np
 import zyx
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
+from zyx.errors import LaunchError, UnsupportedError
 from zyx.kernel import data as k
 from zyx.kernel.build import Builder
 from zyx.nn import functional as F
@@ -109,7 +111,10 @@ class Launched:
         self._pieces: list[tuple[PoolBuffer, memoryview]] = []
         self._compiled = 0
         self._plan = self._captured([Launch(self._small, (Slot(0),))] * PLANNED, 1)
-        self._numbered = self._captured([Launch(self._with_number, (Slot(0), Slot(1)))] * PLANNED, 2)
+        try:
+            self._numbered = self._captured([Launch(self._with_number, (Slot(0), Slot(1)))] * PLANNED, 2)
+        except (LaunchError, UnsupportedError):  # as a device may
+            self._numbered = None
         self._turn = 0
 
     def _allocated(self, nbytes: int) -> PoolBuffer:
@@ -163,6 +168,9 @@ class Launched:
         return self._timed(lambda: self._pool.sync_events([self._device.launch(self._plan, [self._buffer])]), 5)
 
     def plan_of_other_numbers(self) -> float:
+        if self._numbered is None:
+            return math.nan
+
         def launch() -> None:
             self._turn += 1
             self._pool.sync_events([self._device.launch(self._numbered, [self._buffer, self._turn])])
@@ -335,6 +343,8 @@ def show(name: str, taken: Mapping[str, list[float]]) -> None:
 
 
 def _unit(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "refused"
     for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
         if seconds < limit:
             return f"{seconds * factor:.3g} {unit}"
