@@ -140,15 +140,14 @@ def _extremum_of_floats(m: Code, op: BinaryOp, dtype: DType, lanes: int, x: int,
 
 
 def _quotient(m: Code, dtype: DType, lanes: int, x: int, y: int) -> int:
+    """Return a float divided by another one of any size."""
     type_ = m.of(dtype, lanes)
-    plain = m.exact("FDiv", type_, x, y)
-    if dtype is not dtypes.float32:
-        return plain
-    quarter = m.const(0.25, dtype, lanes)
-    x, less = (m.exact("FMul", type_, operand, quarter) for operand in (x, y))
-    size = m.glsl("FAbs", type_, y)
-    is_large = m.exact("FOrdGreaterThan", m.of(dtypes.bool_, lanes), size, m.const(LARGE, dtype, lanes))
-    return m.select(is_large, m.exact("FDiv", type_, x, less), plain, dtype, lanes)
+    if dtype is dtypes.float32:
+        size = m.glsl("FAbs", type_, y)
+        is_large = m.exact("FOrdGreaterThan", m.of(dtypes.bool_, lanes), size, m.const(LARGE, dtype, lanes))
+        quarter = m.const(0.25, dtype, lanes)
+        x, y = (m.select(is_large, m.exact("FMul", type_, part, quarter), part, dtype, lanes) for part in (x, y))
+    return m.exact("FDiv", type_, x, y)
 
 
 # ---- shifts
