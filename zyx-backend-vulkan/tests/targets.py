@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.backend import DeviceInfo
 from zyx.kernel import data as k
+from zyx.kernel.wmma import DIMENSIONS, WARP, fragment_lanes
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.kernels import random_kernel
 from zyx_backend_vulkan.disassembly import disassembly
 from zyx_backend_vulkan.render import render
-from zyx_backend_vulkan.target import Target, capabilities
+from zyx_backend_vulkan.target import Product, Target, capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 _ALL = frozenset(dtypes.ALL) - {dtypes.bfloat16}
 _WIDE = frozenset({8, 16, 32, 64})
 _FLOATS = frozenset({16, 32, 64})
+#: Orders of the components of a, b and c by dimensions, as `Wmma` has the elements.
+PLACES = {dims: tuple(tuple(range(count)) for count in fragment_lanes(dims)) for dims in DIMENSIONS[16]}
 
 #: All types, as Mesa's lavapipe has them.
 FULL = Target(
@@ -50,6 +55,17 @@ LEAST = Target(
     shared_bits=frozenset({32}),
     max_buffers=8,
 )
+#: With cooperative matrices of both halves, in both shapes.
+WITH_MATRICES = replace(
+    FULL,
+    subgroup_size=WARP,
+    has_memory_model=True,
+    products=tuple(
+        Product(dims, factor, dtypes.float32, places)
+        for factor in (dtypes.float16, dtypes.bfloat16)
+        for dims, places in PLACES.items()
+    ),
+)
 TARGETS = {
     "full": FULL,
     "least": LEAST,
@@ -68,6 +84,7 @@ def info_of(target: Target) -> DeviceInfo:
     return DeviceInfo(
         "on paper", "0", capabilities(target), warp_size=8, max_group_threads=256, max_group_shape=(256, 256, 64),
         vector_bytes=16, subgroup_size=target.subgroup_size, swaps=target.swaps, has_fma=False,
+        wmma=tuple((one.dims, one.factor) for one in target.products),
     )  # fmt: skip
 
 
@@ -84,12 +101,21 @@ def random_kernels(target: Target, seeds: Iterable[int]) -> Iterator[Kernel]:
 def validated(kernel: Kernel, target: Target) -> Rendered:
     """Return a kernel as SPIR-V that the validator of others takes, if it is installed."""
     rendered = render(kernel, target)
-    disassembly(rendered.words)  # counts the words of each instruction
-    tool = shutil.which("spirv-val")
-    if tool is not None:
-        complaint = complaint_of(tool, rendered.words, ENVIRONMENTS[target.version])
-        assert not complaint, f"{complaint}\n{kernel}"
+    validate(rendered.words, target, kernel)
     return rendered
+
+
+def validate(words: bytes, target: Target, what: object = "") -> None:
+    """Check that a module is valid: by the words of each instruction, and by the validator of others, if there is one.
+
+    One that does not know bfloat16 is not asked about it.
+    """
+    text = disassembly(words)
+    tool = shutil.which("spirv-val")
+    if tool is None or ("BFloat16" in text and not _knows_bfloat16(tool)):
+        return
+    complaint = complaint_of(tool, words, ENVIRONMENTS[target.version])
+    assert not complaint, f"{complaint}\n{what}\n{text}"
 
 
 def complaint_of(tool: str, words: bytes, environment: str) -> str:
@@ -97,3 +123,10 @@ def complaint_of(tool: str, words: bytes, environment: str) -> str:
     done = subprocess.run([tool, "--target-env", environment, "-"], input=words, capture_output=True, check=False)
     text = f"{done.stdout.decode()}{done.stderr.decode()}"
     return text or f"status {done.returncode}" if done.returncode else ""
+
+
+@cache
+def _knows_bfloat16(tool: str) -> bool:
+    """Whether a validator is of 2025 or later, when the extension came."""
+    text = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
+    return int(re.findall(r"v(\d{4})", text)[0]) >= 2025

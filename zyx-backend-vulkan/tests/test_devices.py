@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx import dtype as dtypes
 from zyx.errors import AllocationError, InitializationError
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
@@ -158,6 +159,28 @@ def test_a_driver_that_does_not_run_the_first_kernel_is_an_initialization_error(
     assert report is not None
     assert report.state is BackendState.DRIVER_REFUSED
     assert "does not work: no shaders today" in report.reason
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_products_of_matrices_are_tried_if_they_are_asked_for_and_what_is_left_out_is_noted(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+):
+    from zyx_backend_vulkan import start
+    from zyx_backend_vulkan.target import Product
+
+    one = Product((16, 8, 16), dtypes.float16, dtypes.float32)
+    monkeypatch.setattr(start, "listed_products", lambda _: (one,))
+    settings = load_settings(
+        {"backends": {"vulkan": {"matrices": is_asked}}}, environ={"ZYX_CACHE_DIR": str(tmp_path / "cache")}
+    )
+    own = [entry for entry in installed()[0] if entry.name == "vulkan"]
+    opened = OpenedBackends(PluginManager(settings, own))
+    report = opened.open("vulkan")
+    assert report is not None
+    opened.close()
+    assert report.state is BackendState.READY
+    said = [note for note in report.notes if f"vulkan:0: {one} is left out: " in note]
+    assert len(said) == is_asked
 
 
 @pytest.mark.parametrize(

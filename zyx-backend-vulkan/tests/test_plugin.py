@@ -174,3 +174,23 @@ def test_limits_are_those_that_the_driver_reports(device: VulkanDevice):
         limits.maxStorageBufferRange, listed.properties.v11.maxMemoryAllocationSize, device.pool.heaps.capacity_bytes
     )
     assert device.dialect.push_bytes == limits.maxPushConstantsSize
+
+
+def test_processors_that_a_driver_tells_count_for_what_is_assumed_of_a_kind(
+    device: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+):
+    from zyx_backend_vulkan.info import device_info
+
+    session = device.pool.session
+    listed = session.listed
+    for owner, name, value in (
+        (listed, "kind", "discrete GPU"), (listed, "vendor", 0x10DE), (listed.properties, "units", 0),
+    ):  # fmt: skip
+        monkeypatch.setattr(owner, name, value)
+    assumed = device_info(session, device.pool.heaps, device.dialect, "")
+    assert assumed.registers == 255
+    monkeypatch.setattr(listed.properties, "units", 2 * assumed.units)
+    told = device_info(session, device.pool.heaps, device.dialect, "")
+    assert told.units == 2 * assumed.units
+    assert told.flops_per_s == 2 * assumed.flops_per_s
+    assert told.bytes_per_s == 2 * assumed.bytes_per_s

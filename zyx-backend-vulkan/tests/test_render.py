@@ -220,12 +220,3 @@ def test_operations_without_a_form_are_refused_by_name(op: UnaryOp, dtype: DType
     b.store(out, at, b.unary(op, b.load(out, at)))
     with pytest.raises(UnsupportedError, match=f"kernel k, operation %3: there is no native form of {op.value}"):
         render(b.finish("k"), FULL)
-
-
-def test_products_of_fragments_are_refused():
-    b = Builder()
-    out = b.define(k.Memory.GLOBAL, dtypes.float32, 128)
-    a, c = b.const(1.0, dtypes.float16, 8), b.const(0.0, dtypes.float32, 4)
-    b.store(out, b.const(0, dtypes.int32), b.wmma((16, 8, 16), a, b.const(1.0, dtypes.float16, 4), c))
-    with pytest.raises(UnsupportedError, match=r"there is no matrix product \(16, 8, 16\)"):
-        render(b.finish("wmma"), FULL)

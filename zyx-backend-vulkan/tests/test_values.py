@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from targets import LEAST, random_kernels
+from targets import LEAST, random_kernels, validate
 
 from zyx import dtype as dtypes
 from zyx.kernel import data as k
@@ -17,6 +17,7 @@ from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
 from zyx.testing.kernels import arguments_for, results_of, same_values
 from zyx.testing.launching import expected, launch, prepare, run_on
 from zyx_backend_vulkan.render import render
+from zyx_backend_vulkan.render_writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,29 @@ def test_random_kernels_give_what_the_interpreter_gives(device: VulkanDevice, na
         if is_exact(kernel):
             results = run_as(device, replace(target, fuses=frozenset()), kernel, arguments_for(kernel, seed))
             assert same_values(results, results_of(kernel, seed)), str(kernel)
+            done += 1
+    assert done > _COUNT // 4
+
+
+def test_random_kernels_give_the_same_in_the_memory_model_of_matrices(
+    device: VulkanDevice, monkeypatch: pytest.MonkeyPatch
+):
+    if not device.dialect.has_memory_model:
+        pytest.skip("the device lacks Vulkan's memory model")
+    begin = Writer.__init__
+
+    def begin_in_model(writer: Writer, *args: Any) -> None:
+        begin(writer, *args)
+        writer.has_memory_model = True
+        writer.m.require("VulkanMemoryModel")
+
+    monkeypatch.setattr(Writer, "__init__", begin_in_model)
+    target = replace(device.dialect, fuses=frozenset())
+    done = 0
+    for seed, kernel in enumerate(random_kernels(target, range(_COUNT))):
+        if is_exact(kernel):
+            validate(render(kernel, target).words, target, kernel)
+            assert same_values(run_as(device, target, kernel, arguments_for(kernel, seed)), results_of(kernel, seed))
             done += 1
     assert done > _COUNT // 4
 

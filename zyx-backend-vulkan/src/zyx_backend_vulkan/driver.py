@@ -21,12 +21,15 @@ from vulkan._vulkan import ffi, lib
 from zyx_backend_vulkan.errors import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 #: What cffi has for a structure or a handle of Vulkan.
 Native: TypeAlias = Any
 
-__all__ = ["NULL", "VERSION", "WHOLE", "Native", "check", "device_function", "ffi", "lib", "listed", "owned", "struct"]
+__all__ = [
+    "NULL", "VERSION", "WHOLE", "Native", "Switches", "check", "device_function", "ffi", "lib", "listed", "owned",
+    "struct",
+]  # fmt: skip
 
 VERSION: Final = f"vulkan {vulkan.__version__}"
 NULL: Final = ffi.NULL
@@ -40,7 +43,7 @@ _INCOMPLETE: Final = 5
 _referred: Final[WeakKeyDictionary[Any, list[Any]]] = WeakKeyDictionary()
 
 #: Where words begin in the name of a structure; the values of VkStructureType are called after these.
-_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\d)|(?<=\d)(?=\d)")
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\d)|(?<=\d)(?=\d)|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def struct(name: str, **values: Native) -> Native:
@@ -75,6 +78,42 @@ def _shape(name: str) -> tuple[Native, dict[str, Native], int | None]:
     fields = dict(pointer.item.fields)
     words = _WORDS.sub("_", name.removeprefix("Vk")).upper()
     return pointer, fields, getattr(lib, f"VK_STRUCTURE_TYPE_{words}") if "sType" in fields else None
+
+
+class Switches:
+    """A structure of features that is later than the registry of the package: truths, behind what all structures have.
+
+    Args:
+        number: Its value of VkStructureType.
+        names: Its fields in order, which become attributes.
+        following: The structure behind it.
+
+    Attributes:
+        native: A pointer to it, which is good as long as this object is there.
+    """
+
+    native: Native
+    _memory: Native
+    _flags: Native
+    _places: dict[str, int]
+
+    def __init__(self, number: int, names: Sequence[str], following: Native) -> None:
+        header, size = ffi.sizeof("VkBaseOutStructure"), ffi.sizeof("VkBool32")
+        memory = ffi.new("uint64_t[]", -(-(header + size * len(names)) // 8))
+        head = ffi.cast("VkBaseOutStructure *", memory)
+        head.sType, head.pNext = number, ffi.cast("VkBaseOutStructure *", following)
+        flags = ffi.cast("VkBool32 *", ffi.cast("char *", memory) + header)
+        places = {name: place for place, name in enumerate(names)}
+        self.__dict__.update(native=ffi.cast("void *", memory), _memory=memory, _flags=flags, _places=places)
+
+    def __getattr__(self, name: str) -> bool:  # what is no attribute yet
+        place = self._places.get(name)
+        if place is None:
+            raise AttributeError(name)
+        return bool(self._flags[place])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._flags[self._places[name]] = bool(value)
 
 
 def _contents(element: Native, item: Native) -> Native:

@@ -125,6 +125,7 @@ class ListedDevice:
         version: Of Vulkan that it has: at most `LATEST_VERSION` counts.
         extensions: Names of the extensions that it offers.
         limits: VkPhysicalDeviceLimits.
+        vendor: Number of the vendor, by the PCI register.
     """
 
     def __init__(self, instance: Instance, native: Native) -> None:
@@ -137,6 +138,7 @@ class ListedDevice:
         self.own_version: Final = version_of(self._properties.apiVersion)
         self.version: Final = min(self.own_version, LATEST_VERSION)
         self.limits: Final = self._properties.limits
+        self.vendor: Final = int(self._properties.vendorID)
         properties = listed("VkExtensionProperties", lib.vkEnumerateDeviceExtensionProperties, native, NULL)
         self.extensions: Final = frozenset(ffi.string(entry.extensionName).decode() for entry in properties)
 

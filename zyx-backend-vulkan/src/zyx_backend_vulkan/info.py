@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
 from zyx.backend import DeviceInfo
-from zyx_backend_vulkan.target import Target, capabilities
+from zyx_backend_vulkan.target import Product, Target, capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,7 @@ _SUBGROUP_SCOPE: Final = 3  # VK_SCOPE_SUBGROUP_KHR
 #: VkComponentTypeKHR.
 _COMPONENTS: Final = {0: dtypes.float16, 1: dtypes.float32, 2: dtypes.float64, 3: dtypes.int8, 4: dtypes.int16,
     5: dtypes.int32, 6: dtypes.int64, 7: dtypes.uint8, 8: dtypes.uint16, 9: dtypes.uint32, 10: dtypes.uint64,
+    1000141000: dtypes.bfloat16,
 }  # fmt: skip
 #: What becomes of the descriptors of a stage beside its buffers: one for numbers that are too many for push constants.
 _SPARE_BUFFERS: Final = 1
@@ -34,10 +35,12 @@ _SPARE_BUFFERS: Final = 1
 #: What Vulkan does not tell: bytes of a vector load that pays, and registers of a thread before they spill.
 _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
+#: The same by vendor, where it is known: NVIDIA's (CUDA C++ Programming Guide, technical specifications).
+_REGISTERS_BY_VENDOR: Final = {0x10DE: 255}
 #: Bytes of arrays of a thread. NVIDIA's driver compiles 12 KiB, and loses the device over 16.
 _PRIVATE_BYTES: Final = 12 << 10
 
-#: Estimates by kind of device: processors, float32 operations a second, bytes a second.
+#: Estimates by kind of device: processors, if the driver does not tell, float32 operations and bytes a second.
 _RATES: Final = {
     "discrete GPU": (64, 1e13, 4e11),
     "integrated GPU": (16, 1e12, 5e10),
@@ -87,15 +90,23 @@ def target_of(session: Session) -> Target:
         has_addresses=bool(used.v12.bufferDeviceAddress),
         push_bytes=int(limits.maxPushConstantsSize),
         has_memory_model=bool(used.v12.vulkanMemoryModel and used.v12.vulkanMemoryModelDeviceScope),
-        matrices=frozenset(
-            (entry.MSize, entry.NSize, entry.KSize, _COMPONENTS[entry.AType], _COMPONENTS[entry.ResultType])
-            for entry in listed.matrices
-            if entry.scope == _SUBGROUP_SCOPE
-            and entry.AType == entry.BType
-            and entry.CType == entry.ResultType
-            and {entry.AType, entry.ResultType} <= set(_COMPONENTS)
-        ),
     )
+
+
+def listed_products(session: Session) -> tuple[Product, ...]:
+    """Return the products of cooperative matrices that a driver lists, of whose threads nothing is known."""
+    if not session.features.matrices:
+        return ()
+    found = {
+        Product((entry.MSize, entry.NSize, entry.KSize), _COMPONENTS[entry.AType], _COMPONENTS[entry.ResultType]): None
+        for entry in session.listed.matrices
+        if entry.scope == _SUBGROUP_SCOPE
+        and entry.AType == entry.BType
+        and entry.CType == entry.ResultType
+        and {entry.AType, entry.ResultType} <= set(_COMPONENTS)
+        and (_COMPONENTS[entry.AType] is not dtypes.bfloat16 or session.features.bfloat16_matrices)
+    }
+    return tuple(found)
 
 
 def device_info(session: Session, heaps: Heaps, target: Target, versions: str) -> DeviceInfo:
@@ -111,6 +122,9 @@ def device_info(session: Session, heaps: Heaps, target: Target, versions: str) -
     limits = listed.limits
     cores = os.cpu_count() or 1
     units, flops_per_s, bytes_per_s = _RATES.get(listed.kind, (cores, cores * _CPU_FLOPS_PER_S, _CPU_BYTES_PER_S))
+    told = listed.properties.units
+    if told:
+        units, flops_per_s, bytes_per_s = told, flops_per_s * told / units, bytes_per_s * told / units
     shared = _CACHE_BYTES.get(listed.kind)
     local_bytes = int(limits.maxComputeSharedMemorySize)
     floats = {dtypes.float32, dtypes.float64} & target.arithmetic
@@ -128,13 +142,14 @@ def device_info(session: Session, heaps: Heaps, target: Target, versions: str) -
         subgroup_size=target.subgroup_size,
         swaps=target.swaps,
         vector_bytes=_VECTOR_BYTES,
-        registers=_REGISTERS,
+        registers=_REGISTERS_BY_VENDOR.get(listed.vendor, _REGISTERS),
         local_bytes=local_bytes,
         private_bytes=_PRIVATE_BYTES,
         cache_bytes=(local_bytes, shared) if shared else (),
         max_params=target.max_buffers,
         max_buffer_bytes=heaps.largest_bytes,
         has_fma=floats <= target.fuses,
+        wmma=tuple((one.dims, one.factor) for one in target.products),
     )
 
 

@@ -28,11 +28,13 @@ class VulkanConfig:
         memory_bytes: How much of a device's memory may be used; 0 means all of it.
         validation: Whether what is done is checked by the layer ``VK_LAYER_KHRONOS_validation``, which has to be
             installed; what it finds is logged by ``zyx.vulkan``. Much slower.
+        matrices: Whether cooperative matrices are tried when a device is opened, and used where they serve.
     """
 
     devices: list[str] = field(default_factory=list)
     memory_bytes: int = 0
     validation: bool = False
+    matrices: bool = True
 
 
 @hookimpl

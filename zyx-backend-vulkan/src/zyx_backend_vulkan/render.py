@@ -8,8 +8,6 @@ Values of several lanes are vectors of up to four (`parts_of`); structured contr
 Operations on floats are `NoContraction`, and kept to IEEE 754 by execution modes where the device has them. What
 compilers fold all the same, sums and products with a zero that they know, and differences of a value and itself, has a
 zero from memory in it (`zyx.render.seams`).
-
-`Wmma` has no form: its operands say which thread holds which element, and cooperative matrices do not tell.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from zyx_backend_vulkan import (
     render_arrays,
     render_casts,
     render_control,
+    render_matrices,
     render_memory,
     render_numbers,
     render_quotients,
@@ -257,10 +256,6 @@ def _swap(w: Writer, i: int, op: k.Swap) -> None:
     )
 
 
-def _wmma(w: Writer, i: int, op: k.Wmma) -> None:
-    raise UnsupportedError(f"there is no matrix product {op.dims} whose elements lie with the threads that it says")
-
-
 # `Any` since each function takes its own operation.
 _WRITERS: Final[dict[type, Callable[[Writer, int, Any], None]]] = {
     k.Define: render_arrays.define,
@@ -285,5 +280,5 @@ _WRITERS: Final[dict[type, Callable[[Writer, int, Any], None]]] = {
     k.Devectorize: _devectorize,
     k.Shuffle: _shuffle,
     k.Swap: _swap,
-    k.Wmma: _wmma,
+    k.Wmma: render_matrices.multiply,
 }

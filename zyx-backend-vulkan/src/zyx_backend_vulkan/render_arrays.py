@@ -15,6 +15,7 @@ from zyx.kernel import data as k
 from zyx.kernel.data import Memory
 from zyx_backend_vulkan import render_numbers
 from zyx_backend_vulkan.render_code import MOST_LANES, UNSIGNED, parts_of
+from zyx_backend_vulkan.spirv_table import NAMES
 from zyx_backend_vulkan.target import VECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _STORAGE: Final = {Memory.LOCAL: "Workgroup", Memory.REGISTER: "Function"}
 _SMALL_STORAGE: Final = {8: "StorageBuffer8BitAccess", 16: "StorageBuffer16BitAccess"}
+#: What accesses say of memory (MemoryAccess).
+_ALIGNED: Final = NAMES["MemoryAccess"]["Aligned"]
+_NON_PRIVATE: Final = NAMES["MemoryAccess"]["NonPrivatePointer"]
 #: Arrays of fewer elements are indexed with 32 bits.
 _SHORT: Final = 1 << 31
 
@@ -85,7 +89,8 @@ def define(w: Writer, i: int, op: k.Define) -> None:
     if op.memory is Memory.GLOBAL:
         array.storage = "PhysicalStorageBuffer" if w.numbers.uses_addresses else "StorageBuffer"
         array.binding = w.buffers.index(i)
-        array.decorations = ("Coherent",) if op.mutable and w.fenced else () if op.mutable else ("NonWritable",)
+        is_coherent = op.mutable and w.fenced and not w.has_memory_model
+        array.decorations = ("Coherent",) if is_coherent else () if op.mutable else ("NonWritable",)
         # An output may take the place of an input.
         array.is_shared = len({w.define_of(buffer).mutable for buffer in w.buffers}) > 1
         return
@@ -265,6 +270,13 @@ def finish(w: Writer) -> None:
                 w.m.decorate(variable, "Aliased")
 
 
-def access(array: Array, width: int) -> tuple[int, ...]:
-    """Return what loads and stores of so many elements say of the address."""
-    return (2, array.cell.itemsize * width) if array.is_address else ()
+def access(w: Writer, array: Array, width: int) -> tuple[int, ...]:
+    """Return what loads and stores of so many elements say: the alignment of an address, and whether others see them.
+
+    In Vulkan's memory model, memory is a thread's own unless its accesses say otherwise.
+    """
+    is_seen = w.has_memory_model and (array.define.memory is Memory.LOCAL or (array.define.mutable and bool(w.fenced)))
+    flags = (_ALIGNED if array.is_address else 0) | (_NON_PRIVATE if is_seen else 0)
+    if not flags:
+        return ()
+    return (flags, array.cell.itemsize * width) if array.is_address else (flags,)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _GROUP: Final = 2
 _LOCAL_MEMORY: Final = 0x8 | 0x100
 _ALL_MEMORY: Final = _LOCAL_MEMORY | 0x40
+#: What Vulkan's memory model wants to be told besides: that writes become available, and are seen.
+_AVAILABLE_AND_VISIBLE: Final = 0x2000 | 0x4000
 
 
 def loop(w: Writer, i: int, op: k.Loop) -> None:
@@ -74,4 +76,7 @@ def barrier(w: Writer, i: int, op: k.Barrier) -> None:
     del op
     m = w.m
     group = m.word(_GROUP)
-    m.do("ControlBarrier", group, group, m.word(_ALL_MEMORY if i in w.fenced else _LOCAL_MEMORY))
+    semantics = _ALL_MEMORY if i in w.fenced else _LOCAL_MEMORY
+    if w.has_memory_model:
+        semantics |= _AVAILABLE_AND_VISIBLE
+    m.do("ControlBarrier", group, group, m.word(semantics))

@@ -121,7 +121,7 @@ def _read(w: Writer, array: Array, at: Place, lanes: int, width: int) -> Parts:
     found, first = [], 0
     for count in parts_of(lanes):
         pieces = [
-            m.value("Load", type_, pointer(w, array, at, lane, width), *access(array, width))
+            m.value("Load", type_, pointer(w, array, at, lane, width), *access(w, array, width))
             for lane in range(first, first + count, width)
         ]
         first += count
@@ -223,7 +223,7 @@ def store(w: Writer, i: int, op: k.Store) -> None:
         value = w.scalar(op.value, lane)
         behind = w.begin_where(w.scalar(op.mask, lane))
         at = position(w, array, op.index)
-        w.m.do("Store", pointer(w, array, at, lane, 1), _to_cells(w, array, 1, value), *access(array, 1))
+        w.m.do("Store", pointer(w, array, at, lane, 1), _to_cells(w, array, 1, value), *access(w, array, 1))
         w.end_where(behind)
 
 
@@ -236,7 +236,7 @@ def _write(w: Writer, array: Array, op: k.Store, type_: Type) -> None:
         cells = _to_cells(w, array, count, part)
         for lane in range(0, count, width):
             piece = cells if width == count else _piece(w, array.cell, cells, lane, width)
-            m.do("Store", pointer(w, array, at, first + lane, width), piece, *access(array, width))
+            m.do("Store", pointer(w, array, at, first + lane, width), piece, *access(w, array, width))
         first += count
 
 
@@ -283,6 +283,8 @@ def atomic(w: Writer, i: int, op: k.Atomic) -> None:
         return
     if dtype.bits == 64:
         m.require("Int64Atomics")
+    if w.has_memory_model and array.define.memory is Memory.GLOBAL:
+        m.require("VulkanMemoryModelDeviceScope")
     behind = None if op.mask is None else w.begin_where(w.scalar(op.mask))
     place = pointer(w, array, position(w, array, op.index), 0, 1)
     how = m.word(_SCOPES[array.define.memory]), m.word(_RELAXED)

@@ -39,6 +39,10 @@ _OF_BOOLS: Final = {
     BinaryOp.AND: "LogicalAnd", BinaryOp.MIN: "LogicalAnd", BinaryOp.OR: "LogicalOr", BinaryOp.MAX: "LogicalOr",
     BinaryOp.XOR: "LogicalNotEqual", BinaryOp.NE: "LogicalNotEqual", BinaryOp.EQ: "LogicalEqual",
 }  # fmt: skip
+_EXTREMA: Final = {
+    (BinaryOp.MAX, False): "SMax", (BinaryOp.MAX, True): "UMax",
+    (BinaryOp.MIN, False): "SMin", (BinaryOp.MIN, True): "UMin",
+}  # fmt: skip
 
 #: Drivers multiply by the reciprocal, which is 0 for divisors above 2**126: a quarter of both is divided then.
 LARGE: Final = 2.0**126
@@ -99,9 +103,7 @@ def binary(m: Code, op: BinaryOp, dtype: DType, lanes: int, x: int, y: int) -> i
         own = _OF_UNSIGNED if dtype.is_unsigned else _OF_SIGNED
         match op:
             case BinaryOp.MAX | BinaryOp.MIN:
-                is_less = m.compare(own[BinaryOp.LT], x, y, lanes)
-                low, high = (x, y) if op is BinaryOp.MIN else (y, x)
-                return m.select(is_less, low, high, dtype, lanes)
+                return m.glsl(_EXTREMA[op, dtype.is_unsigned], result, x, y)
             case BinaryOp.SHL | BinaryOp.SHR:
                 return shift(m, op, dtype, lanes, x, y)
             case BinaryOp.MOD if not dtype.is_unsigned:  # Vulkan leaves open what a remainder of negative numbers is
@@ -138,15 +140,14 @@ def _extremum_of_floats(m: Code, op: BinaryOp, dtype: DType, lanes: int, x: int,
 
 
 def _quotient(m: Code, dtype: DType, lanes: int, x: int, y: int) -> int:
+    """Return a float divided by another one of any size."""
     type_ = m.of(dtype, lanes)
-    plain = m.exact("FDiv", type_, x, y)
-    if dtype is not dtypes.float32:
-        return plain
-    quarter = m.const(0.25, dtype, lanes)
-    x, less = (m.exact("FMul", type_, operand, quarter) for operand in (x, y))
-    size = m.glsl("FAbs", type_, y)
-    is_large = m.exact("FOrdGreaterThan", m.of(dtypes.bool_, lanes), size, m.const(LARGE, dtype, lanes))
-    return m.select(is_large, m.exact("FDiv", type_, x, less), plain, dtype, lanes)
+    if dtype is dtypes.float32:
+        size = m.glsl("FAbs", type_, y)
+        is_large = m.exact("FOrdGreaterThan", m.of(dtypes.bool_, lanes), size, m.const(LARGE, dtype, lanes))
+        quarter = m.const(0.25, dtype, lanes)
+        x, y = (m.select(is_large, m.exact("FMul", type_, part, quarter), part, dtype, lanes) for part in (x, y))
+    return m.exact("FDiv", type_, x, y)
 
 
 # ---- shifts

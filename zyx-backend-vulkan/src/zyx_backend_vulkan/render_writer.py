@@ -42,6 +42,8 @@ class Writer:
         block: Label of the block being written.
         open: What ends the regions that are open: labels, by kind of region.
         local_bytes: Memory that a group shares.
+        has_memory_model: Whether the module has Vulkan's memory model, which cooperative matrices come with.
+        matrices: The cooperative matrices that values were made into, by block, value and use.
     """
 
     def __init__(self, kernel: Kernel, target: Target, numbers: Numbers) -> None:
@@ -62,6 +64,8 @@ class Writer:
         self.block = self.m.start
         self.open: list[tuple[int, ...]] = []
         self.local_bytes = 0
+        self.has_memory_model = any(isinstance(op, k.Wmma) for op in kernel.ops)
+        self.matrices: dict[tuple[int, ValueId, str], int] = {}
 
     @cached_property
     def multiples(self) -> Sequence[int]:

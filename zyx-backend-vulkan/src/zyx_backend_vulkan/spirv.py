@@ -217,7 +217,8 @@ class Module:
             parts += instruction("Extension", *text(extension))
         if self._glsl:
             parts += instruction("ExtInstImport", self._glsl, *text(_GLSL_SET))
-        parts += instruction("MemoryModel", addressing, NAMES["MemoryModel"]["GLSL450"])
+        model = "Vulkan" if "VulkanMemoryModel" in self._capabilities else "GLSL450"
+        parts += instruction("MemoryModel", addressing, NAMES["MemoryModel"][model])
         parts += instruction("EntryPoint", compute, main, *text("main"), *self._interface)
         for mode, operands in self._modes:
             parts += instruction("ExecutionMode", main, _MODES[mode], *operands)

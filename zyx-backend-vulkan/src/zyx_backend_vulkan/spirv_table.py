@@ -49,7 +49,7 @@ Capability 17 Capability
 TypeVoid 19 result
 TypeBool 20 result
 TypeInt 21 result number number
-TypeFloat 22 result number
+TypeFloat 22 result number FPEncoding?
 TypeVector 23 result id number
 TypeArray 28 result id id
 TypeRuntimeArray 29 result id
@@ -73,6 +73,7 @@ MemberDecorate 72 id number Decoration number*
 VectorShuffle 79 type result id id number*
 CompositeConstruct 80 type result id*
 CompositeExtract 81 type result id number*
+CompositeInsert 82 type result id id number*
 ConvertFToU 109 type result id
 ConvertFToS 110 type result id
 ConvertSToF 111 type result id
@@ -139,6 +140,10 @@ Branch 249 id
 BranchConditional 250 id id id
 Return 253
 GroupNonUniformShuffleXor 346 type result id id id
+TypeCooperativeMatrixKHR 4456 result id id id id id
+CooperativeMatrixLoadKHR 4457 type result id id id? MemoryAccess? number?
+CooperativeMatrixMulAddKHR 4459 type result id id id number?
+CooperativeMatrixLengthKHR 4460 type result id
 """
 
 
@@ -153,7 +158,7 @@ INSTRUCTIONS: Final = _parsed(_TABLE)
 #: What operands of a kind may be, by name.
 NAMES: Final[dict[str, dict[str, int]]] = {
     "AddressingModel": {"Logical": 0, "PhysicalStorageBuffer64": 5348},
-    "MemoryModel": {"GLSL450": 1},
+    "MemoryModel": {"GLSL450": 1, "Vulkan": 3},
     "ExecutionModel": {"GLCompute": 5},
     "ExecutionMode": {
         "LocalSize": 17, "DenormPreserve": 4459, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462,
@@ -162,7 +167,9 @@ NAMES: Final[dict[str, dict[str, int]]] = {
         "Shader": 1, "Float16": 9, "Float64": 10, "Int64": 11, "Int64Atomics": 12, "Int16": 22, "Int8": 39,
         "GroupNonUniform": 61, "GroupNonUniformShuffle": 65, "StorageBuffer16BitAccess": 4433,
         "StorageBuffer8BitAccess": 4448, "DenormPreserve": 4464, "SignedZeroInfNanPreserve": 4466,
-        "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
+        "RoundingModeRTE": 4467, "BFloat16TypeKHR": 5116, "BFloat16CooperativeMatrixKHR": 5118,
+        "VulkanMemoryModel": 5345, "VulkanMemoryModelDeviceScope": 5346, "PhysicalStorageBufferAddresses": 5347,
+        "CooperativeMatrixKHR": 6022,
     },
     "StorageClass": {
         "Input": 1, "Workgroup": 4, "Function": 7, "PushConstant": 9, "StorageBuffer": 12,
@@ -171,7 +178,10 @@ NAMES: Final[dict[str, dict[str, int]]] = {
     "FunctionControl": {"None": 0},
     "LoopControl": {"None": 0, "Unroll": 1, "DontUnroll": 2},
     "SelectionControl": {"None": 0},
-    "MemoryAccess": {"Aligned": 2},
+    "MemoryAccess": {"Aligned": 2, "NonPrivatePointer": 32, "Aligned|NonPrivatePointer": 34},
+    "FPEncoding": {"BFloat16KHR": 0},
+    "CooperativeMatrixUse": {"MatrixAKHR": 0, "MatrixBKHR": 1, "MatrixAccumulatorKHR": 2},
+    "CooperativeMatrixLayout": {"RowMajorKHR": 0},
     "Decoration": {
         "SpecId": 1, "Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Coherent": 23, "NonWritable": 24,
         "Binding": 33, "DescriptorSet": 34, "Offset": 35, "NoContraction": 42,
@@ -180,8 +190,12 @@ NAMES: Final[dict[str, dict[str, int]]] = {
 }  # fmt: skip
 
 #: Instructions of the set GLSL.std.450 (SPIR-V extended instructions for GLSL, section 2).
-GLSL: Final = {"Trunc": 3, "FAbs": 4, "Floor": 8, "Sqrt": 31, "Fma": 50}
+GLSL: Final = {
+    "Trunc": 3, "FAbs": 4, "Floor": 8, "Sqrt": 31, "UMin": 38, "SMin": 39, "UMax": 41, "SMax": 42, "Fma": 50,
+}  # fmt: skip
 
+#: Later than all versions: what is an extension in each of them.
+_NO_VERSION: Final = (255, 255)
 #: The extensions that capabilities come with in versions of SPIR-V before the one that has them.
 EXTENSIONS: Final[dict[str, tuple[tuple[int, int], str]]] = {
     "StorageBuffer8BitAccess": ((1, 5), "SPV_KHR_8bit_storage"),
@@ -189,10 +203,19 @@ EXTENSIONS: Final[dict[str, tuple[tuple[int, int], str]]] = {
     "SignedZeroInfNanPreserve": ((1, 4), "SPV_KHR_float_controls"),
     "RoundingModeRTE": ((1, 4), "SPV_KHR_float_controls"),
     "PhysicalStorageBufferAddresses": ((1, 5), "SPV_KHR_physical_storage_buffer"),
+    "VulkanMemoryModel": ((1, 5), "SPV_KHR_vulkan_memory_model"),
+    "BFloat16TypeKHR": (_NO_VERSION, "SPV_KHR_bfloat16"),
+    "CooperativeMatrixKHR": (_NO_VERSION, "SPV_KHR_cooperative_matrix"),
 }
 
 #: Capabilities that others come with.
-IMPLIED: Final = {"Int64Atomics": ("Int64",), "GroupNonUniformShuffle": ("GroupNonUniform",)}
+IMPLIED: Final = {
+    "Int64Atomics": ("Int64",),
+    "GroupNonUniformShuffle": ("GroupNonUniform",),
+    "CooperativeMatrixKHR": ("VulkanMemoryModel",),
+    "VulkanMemoryModelDeviceScope": ("VulkanMemoryModel",),
+    "BFloat16CooperativeMatrixKHR": ("BFloat16TypeKHR",),
+}
 
 
 def count_fits(instruction: Instruction, words: int) -> bool:

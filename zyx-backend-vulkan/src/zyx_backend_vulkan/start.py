@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.opening import is_named, open_each
@@ -12,7 +13,7 @@ from zyx_backend_vulkan.driver_device import Session
 from zyx_backend_vulkan.driver_memory import Heaps
 from zyx_backend_vulkan.driver_programs import Pipelines
 from zyx_backend_vulkan.errors import Fault
-from zyx_backend_vulkan.info import device_info, target_of
+from zyx_backend_vulkan.info import device_info, listed_products, target_of
 from zyx_backend_vulkan.memory import VulkanPool
 from zyx_backend_vulkan.probes import tried
 from zyx_backend_vulkan.version import __version__
@@ -77,13 +78,19 @@ def open_devices(config: BackendConfig[VulkanConfig], pools: Mapping[str, Memory
         cache = DiskCache(config.cache_directory, "vulkan", executable=True, max_bytes=config.cache_bytes)
     devices = []
     for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, VulkanPool)):
-        session = pool.session
+        session, name = pool.session, f"vulkan:{number}"
         try:
             target = target_of(session)
             pipelines = Pipelines(session, target.subgroup_size)
-            target = tried(target, pool, pipelines)
+            note = partial(_note, config, name)
+            products = listed_products(session) if config.section.matrices else ()
+            target = tried(target, products, pool, pipelines, note)
         except (Fault, BackendError) as error:
             raise InitializationError(f"{session.listed} does not work: {error}") from error
         info = device_info(session, pool.heaps, target, _VERSIONS)
-        devices.append(VulkanDevice(f"vulkan:{number}", pool, info, target, pipelines, cache))
+        devices.append(VulkanDevice(name, pool, info, target, pipelines, cache))
     return devices
+
+
+def _note(config: BackendConfig[VulkanConfig], device: str, text: str) -> None:
+    config.note(f"{device}: {text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx import ops
@@ -15,13 +15,32 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
 
-#: Dimensions of a cooperative matrix product, dtype of the factors, and of the sum.
-Matrix: TypeAlias = "tuple[int, int, int, DType, DType]"
-
 #: Lane counts above 1, as far as they fit into one access.
 _LANES: Final = (2, 4)
 #: Most bytes that a thread loads or stores at once.
 VECTOR_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of cooperative matrices that the threads of a subgroup compute together.
+
+    Attributes:
+        dims: Dimensions (m, n, k).
+        factor: dtype of the factors.
+        total: dtype of the sum.
+        places: Of a, b, and of c and the result: which component of the matrix each element is that `zyx.kernel.wmma`
+            gives a thread. Empty as long as nobody has tried.
+    """
+
+    dims: tuple[int, int, int]
+    factor: DType
+    total: DType
+    places: tuple[tuple[int, ...], ...] = ()
+
+    def __str__(self) -> str:
+        m, n, k = self.dims
+        return f"a product {m} x {n} x {k} of {self.factor} in {self.total}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +62,7 @@ class Target:
         has_addresses: Whether buffers can be reached by addresses (PhysicalStorageBuffer64).
         push_bytes: Bytes of push constants.
         has_memory_model: Whether the Vulkan memory model may be declared.
-        matrices: shapes of cooperative matrices: (m, n, k, dtype of operands, dtype of the sum) of scope subgroup.
+        products: products of cooperative matrices whose threads hold what they hold of those of `Wmma`.
         fuses: dtypes of floats whose multiply-add (Fma of GLSL.std.450) rounds once.
         most_iterations: How many iterations of loops a thread may run; 0 if that is as many as it likes.
     """
@@ -62,7 +81,7 @@ class Target:
     has_addresses: bool = False
     push_bytes: int = 128
     has_memory_model: bool = False
-    matrices: frozenset[Matrix] = frozenset()
+    products: tuple[Product, ...] = ()
     fuses: frozenset[DType] = frozenset()
     most_iterations: int = 0
 
@@ -79,6 +98,11 @@ class Target:
         if dtype in self.arithmetic:
             return True
         return dtype.is_float and dtype.bits == 16 and dtypes.uint16 in self.arithmetic
+
+    def product(self, dims: tuple[int, int, int], factor: DType) -> Product | None:
+        """Return the product of these dimensions, with factors of a dtype and a sum of float32, if there is one."""
+        found = (one for one in self.products if (one.dims, one.factor, one.total) == (dims, factor, dtypes.float32))
+        return next(found, None)
 
     def small(self) -> list[DType]:
         """Return the dtypes of fewer than 32 bits that are not native."""

@@ -13,6 +13,7 @@ from zyx.backend import Program
 from zyx.builtin.interpreter import InterpreterProgram
 from zyx.errors import AllocationError, SettingsError
 from zyx.kernel.run import Executable
+from zyx.plugins.manager import Backend
 from zyx.runtime.runtime import Runtime, use
 from zyx.runtime.trace import Trace
 from zyx.settings.debug import Debug
@@ -48,6 +49,24 @@ def test_devices_are_shown_with_what_they_are_why_others_failed_and_the_one_chos
     assert any(re.match(r"    interpreter:0: zyx interpreter, .*FLOP/s, .*B/s, .* free, zyx", line) for line in lines)
     assert any(re.match(r"backend dummy: switched off: .+", line) for line in lines)
     assert any(re.match(r"device interpreter:0: there is nothing else", line) for line in lines)
+
+
+def test_what_a_backend_notes_of_its_devices_is_shown_with_them(capsys, monkeypatch):
+    original = Backend.call
+
+    def call(backend, hook, **arguments):
+        if hook == "zyx_devices" and backend.report.name == "interpreter":
+            backend.note("a product is left out: the results are wrong")
+        return original(backend, hook, **arguments)
+
+    monkeypatch.setattr(Backend, "call", call)
+    runtime = Runtime({"debug": "devices", "devices": {"backends": ["interpreter"]}})
+    with use(runtime), pytest.warns(match="very slow"):
+        zyx.default_device()
+    runtime.close()
+    lines = capsys.readouterr().err.splitlines()
+    (place,) = (number for number, line in enumerate(lines) if line.startswith("    interpreter:0: "))
+    assert lines[place + 1] == "    a product is left out: the results are wrong"
 
 
 def test_plans_are_shown_with_their_steps_and_the_time_they_took_to_make(shown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -91,6 +92,19 @@ class TestClosing:
         lab.close()
         assert {"close pool lab:0", "close pool lab:1"} <= set(diary)
         del x  # tensors may outlive it
+
+    def test_a_traced_function_may_outlive_it(self, lab, device, monkeypatch):
+        released = []
+        monkeypatch.setattr("zyx.runtime.plan.Plan.close", released.append)
+        traced = zyx.jit(lambda x: x * 2.0 + 1.0)
+        for _ in range(3):
+            traced(zyx.Tensor(np.ones(8, np.float32))).realize()
+        lab.close()
+        released.clear()
+        del traced
+        gc.collect()
+        lab.close()
+        assert released == [], "its plan belongs to devices that are closed"
 
     def test_groups_leave_nothing(self, lab):
         pools = [lab.device(name).memory_pool for name in ("lab:0", "lab:1")]

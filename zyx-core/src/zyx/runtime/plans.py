@@ -271,6 +271,10 @@ class Plans(OpenDevices):
         """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
         self._discarded.append(plan)
 
+    def forget_discarded(self) -> None:
+        """Forget plans that were discarded after all devices were closed, which took along what was captured."""
+        self._discarded.clear()
+
     def release_discarded(self) -> None:
         """Release what was captured of plans that are not run any more; for whoever holds the lock."""
         while self._discarded:

@@ -432,6 +432,8 @@ class Runtime(Plans):
             if self._opened is not None:
                 self._opened.settle()
             self._waiting.end()
+            if self._opened is None:
+                self.forget_discarded()
             self.drop_plans()
             if self._compiler is not None:
                 self._compiler.close()

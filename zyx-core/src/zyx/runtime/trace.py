@@ -195,6 +195,8 @@ class Trace:
                 rates = f"{rate(info.flops_per_s, 'FLOP/s')}, {rate(info.bytes_per_s, 'B/s')}"
                 driver = shorten(info.driver, 60, placeholder=" ...")
                 self._write(f"    {device.name}: {one_line(info.model)}, {rates}, {room} free, {driver}")
+            for note in report.notes:
+                self._write(f"    {note}")
 
     def chosen(self, device: Device, reason: str) -> None:
         """Show which device was chosen, and why."""
