@@ -199,6 +199,7 @@ def devices() -> str:
         "interpreter": zyx.device_info("interpreter").capabilities,
         "opencl (PoCL)": records["pocl-processor"].capabilities,
         "opencl (H100)": records["h100-opencl"].capabilities,
+        "vulkan (Mesa)": records["mesa-processor-by-vulkan"].capabilities,
         "wgpu (Mesa)": records["mesa-processor"].capabilities,
         "cuda (H100)": records["h100"].capabilities,
         "hip": of_hip(),
@@ -254,7 +255,7 @@ DEVICES: Final = """## Dtypes on devices
 "computes" says that a device computes with the dtype itself; "stores", that tensors of it can be there, and core
 computes in float32 for it; "no", that they cannot. Complex numbers are two floats, and so as these are. The columns are
 records of machines in tests/replay/devices; that of the interpreter is what `zyx.device_info` says, and that of hip
-what the backend says of every device. Others of opencl and wgpu may lack float16, float64 and integers of 64 bits:
+what the backend says of every device. Others of opencl, vulkan and wgpu may lack float16, float64 and integers of 64 bits:
 `zyx.supports_dtype(dtype, device)` and `zyx.device_info(device)` tell of those that are there.
 """
 
