@@ -255,8 +255,8 @@ DEVICES: Final = """## Dtypes on devices
 "computes" says that a device computes with the dtype itself; "stores", that tensors of it can be there, and core
 computes in float32 for it; "no", that they cannot. Complex numbers are two floats, and so as these are. The columns are
 records of machines in tests/replay/devices; that of the interpreter is what `zyx.device_info` says, and that of hip
-what the backend says of every device. Others of opencl, vulkan and wgpu may lack float16, float64 and integers of 64 bits:
-`zyx.supports_dtype(dtype, device)` and `zyx.device_info(device)` tell of those that are there.
+what the backend says of every device. Others of opencl, vulkan and wgpu may lack float16, float64 and integers of 64
+bits: `zyx.supports_dtype(dtype, device)` and `zyx.device_info(device)` tell of those that are there.
 """
 
 
