@@ -75,6 +75,8 @@ TARGETS = {
     "without half": replace(FULL, arithmetic=_ALL - {dtypes.float16}, shared_bits=frozenset({32})),
     "without push constants": replace(FULL, push_bytes=0),
 }
+#: The first year in all of which SPIRV-Tools knew an extension, by what its instructions are called.
+KNOWN_SINCE = {"CooperativeMatrix": 2024, "BFloat16": 2025}
 #: What each version of SPIR-V came with: what the validator holds it against.
 ENVIRONMENTS = {(1, 3): "vulkan1.1", (1, 5): "vulkan1.2", (1, 6): "vulkan1.3"}
 
@@ -108,11 +110,11 @@ def validated(kernel: Kernel, target: Target) -> Rendered:
 def validate(words: bytes, target: Target, what: object = "") -> None:
     """Check that a module is valid: by the words of each instruction, and by the validator of others, if there is one.
 
-    One that does not know bfloat16 is not asked about it.
+    One that is older than an extension of the module (`KNOWN_SINCE`) is not asked about it.
     """
     text = disassembly(words)
     tool = shutil.which("spirv-val")
-    if tool is None or ("BFloat16" in text and not _knows_bfloat16(tool)):
+    if tool is None or any(name in text and _year_of(tool) < year for name, year in KNOWN_SINCE.items()):
         return
     complaint = complaint_of(tool, words, ENVIRONMENTS[target.version])
     assert not complaint, f"{complaint}\n{what}\n{text}"
@@ -126,7 +128,7 @@ def complaint_of(tool: str, words: bytes, environment: str) -> str:
 
 
 @cache
-def _knows_bfloat16(tool: str) -> bool:
-    """Whether a validator is of 2025 or later, when the extension came."""
+def _year_of(tool: str) -> int:
+    """Return the year of a validator."""
     text = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
-    return int(re.findall(r"v(\d{4})", text)[0]) >= 2025
+    return int(re.findall(r"v(\d{4})", text)[0])
