@@ -9,7 +9,7 @@ whose kernels are given them, see `zyx.specialise.numbers`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.graph.node import Binary, Const, Pad, Shrink
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from zyx.graph.node import Node
-
-#: What a key is made of, while it is made.
-_Parts: TypeAlias = "list[object]"
 
 
 class Key(NamedTuple):
@@ -43,35 +40,26 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     """Return (key, the leaves in the order that the key counts them in, all nodes in topological order).
 
     Leaves are the nodes with storage, and those without sources that stand for inputs. No output has storage.
+
+    In the order of `zyx.graph.walk.topological`, but in one pass with what is made of it, and in few steps for values
+    in memory: this is done for every tensor of a program that computes each by itself, so it is one function. Names of
+    dtypes are compared and hashed faster than dtypes.
     """
     position: dict[Node, int] = {}
-    leaves: list[Node] = []
-    entries: _Parts = []
-    constants: _Parts = []
-    for node in outputs:
-        if node not in position:
-            _enter(node, position, leaves, entries, constants)
-    entries.append(tuple(map(position.get, outputs)))
-    return Key(tuple(entries), tuple(constants)), leaves, list(position)
-
-
-def _enter(node: Node, position: dict[Node, int], leaves: list[Node], entries: _Parts, constants: _Parts) -> None:
-    """Enter a node, and what it needs that has no position yet, in the order of `zyx.graph.walk.topological`.
-
-    In one pass with what is made of it, and in few steps for values in memory: this is done for every tensor of a
-    program that computes each by itself. Names of dtypes are compared and hashed faster than dtypes.
-    """
     place_of = position.get
-    above: list[Node] = []
-    while True:
+    leaves, entries, constants = list["Node"](), list[object](), list[object]()
+    above = [*reversed(outputs)]  # nodes that wait for what they need, the next one last
+    while above:
+        node = above.pop()
+        if node in position:
+            continue
         sources = node.sources
         if type(node) is Binary:  # as most are; these have all the rest from their sources
             x, y = sources
             first = place_of(x)
             if first is None:
                 if x.storage is None:
-                    above.append(node)
-                    node = x
+                    above += (node, x)
                     continue
                 first = position[x] = len(position)
                 leaves.append(x)
@@ -79,25 +67,23 @@ def _enter(node: Node, position: dict[Node, int], leaves: list[Node], entries: _
             second = place_of(y)
             if second is None:
                 if y.storage is None:
-                    above.append(node)
-                    node = y
+                    above += (node, y)
                     continue
                 second = position[y] = len(position)
                 leaves.append(y)
                 entries.append((y.shape, y.dtype.name, y.device))
             entries.append((node.op, first, second))
         else:
-            reader = node
+            waiting = len(above)
             for source in sources:
                 if source not in position:
                     if source.storage is None:
-                        node = source
+                        above += (node, source)
                         break
                     position[source] = len(position)
                     leaves.append(source)
                     entries.append((source.shape, source.dtype.name, source.device))
-            if node is not reader:
-                above.append(reader)
+            if len(above) > waiting:
                 continue
             if type(node) is Const:
                 entries.append((Const, node.shape, node.dtype.name, node.device))
@@ -116,6 +102,5 @@ def _enter(node: Node, position: dict[Node, int], leaves: list[Node], entries: _
                 leaves.append(node)
                 entries.append((node.shape, node.dtype.name, node.device))
         position[node] = len(position)
-        if not above:
-            return
-        node = above.pop()
+    entries.append(tuple(map(place_of, outputs)))
+    return Key(tuple(entries), tuple(constants)), leaves, list(position)
