@@ -17,6 +17,8 @@ from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
 from zyx.runtime.runtime import use
 from zyx.settings.load import load_settings
+from zyx_backend_vulkan import driver
+from zyx_backend_vulkan.driver import ffi
 from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
@@ -134,6 +136,18 @@ def test_a_device_that_is_too_old_is_left_out_with_its_version_and_the_one_wante
     assert report.devices == ("vulkan:0",)
     assert any("has Vulkan 1.1, and at least 1.2 is needed" in note for note in report.notes)
     assert any("no timeline semaphores" in note for note in report.notes)
+
+
+def test_what_is_listed_outlives_the_list_of_the_driver():
+    def fill(count: Any, found: Any) -> None:
+        count[0] = 9
+        for number in range(9 if found != ffi.NULL else 0):
+            found[number].width, found[number].height = number, 3 * number
+
+    found = driver.listed("VkExtent2D", fill)
+    written_over = [ffi.new("VkExtent2D[]", [{"width": 77, "height": 77}] * 9) for _ in range(100)]
+    assert [(one.width, one.height) for one in found] == [(number, 3 * number) for number in range(9)]
+    del written_over
 
 
 def test_software_is_listed_behind_gpus(device: Device):

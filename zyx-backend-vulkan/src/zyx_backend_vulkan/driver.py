@@ -146,8 +146,10 @@ def listed(of: str, function: Callable[..., int | None], *args: Native) -> list[
         found = ffi.new(f"{of}[]", [struct(of)[0]] * count[0] if ffi.typeof(of).kind == "struct" else count[0])
         code = function(*args, count, found) or 0
     check(code, f"listing {of}")
-    # Copies of structures refer to the whole array, and so keep it.
-    return [found[number] for number in range(count[0])]
+    if ffi.typeof(of).kind != "struct":
+        return [found[number] for number in range(count[0])]
+    # An element of an array does not keep the array: what is returned has memory of its own.
+    return [ffi.new(f"{of} *", found[number])[0] for number in range(count[0])]
 
 
 def check(code: int, function: str) -> None:
