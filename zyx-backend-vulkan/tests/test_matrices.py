@@ -154,19 +154,23 @@ class Driver:
         counts: How many components it says that a thread has.
         is_wrong: Whether products are wrong.
         error: What compiling a module with matrices ends with.
+        is_wide: Whether its matrices are two of `Wmma` side by side.
     """
 
     def __init__(
-        self, orders: Any = (), *, shift: int = 0, counts: Any = (), is_wrong: bool = False, error: Any = None
-    ) -> None:
+        self, orders: Any = (), *, shift: int = 0, counts: Any = (), is_wrong: bool = False, error: Any = None,
+        is_wide: bool = False,
+    ) -> None:  # fmt: skip
         self.target = replace(WITH_MATRICES, products=())
         self.orders, self.shift, self.counts = orders, shift, counts
         self.is_wrong, self.error = is_wrong, error
-        self.dims, self.factor = DIMS, dtypes.float16
+        self.dims, self.factor, self.is_wide = DIMS, dtypes.float16, is_wide
 
     def held(self, matrix: int) -> Any:
         rows, columns = fragment_positions(self.dims, "abc"[matrix], 16)
         wide = {0: self.dims[2], 1: self.dims[1], 2: self.dims[1]}[matrix]
+        if self.is_wide and matrix:
+            rows, columns, wide = np.hstack([rows, rows]), np.hstack([columns, columns + wide]), 2 * wide
         numbers = np.roll(rows * wide + columns, self.shift, axis=0)
         return numbers[:, list(self.orders[matrix])] if self.orders else numbers
 
@@ -175,9 +179,9 @@ class Driver:
             raise self.error
         validate(words, self.target)
         if name == "counts":
-            values[:] = self.counts or fragment_lanes(self.dims)
+            values[:] = self.counts or [self.held(matrix).shape[1] for matrix in range(3)]
             return
-        lanes, start = fragment_lanes(self.dims), 0
+        lanes, start = [self.held(matrix).shape[1] for matrix in range(3)], 0
         sizes = [WARP * count for count in lanes]
         words_of = [sizes[0] // 2, sizes[1] // 2, sizes[2]]
         out = values[sum(words_of) :]
@@ -193,12 +197,12 @@ class Driver:
         (found,) = self.target.products
         operands = []
         for matrix, values in enumerate((a, b, c)):
-            components = np.zeros_like(values)
+            components = np.zeros(self.held(matrix).shape, values.dtype)
             components[:, list(found.places[matrix])] = values
-            order = self.orders[matrix] if self.orders else range(values.shape[1])
-            elements = np.zeros_like(values)
+            order = self.orders[matrix] if self.orders else range(components.shape[1])
+            elements = np.zeros_like(components)
             elements[:, list(order)] = components
-            operands.append(elements)
+            operands.append(elements[:, : values.shape[1]])
         result = multiply_fragments(self.dims, *operands)
         order = self.orders[2] if self.orders else range(result.shape[1])
         components = result[:, list(order)]
@@ -225,6 +229,25 @@ def test_components_in_another_order_are_found_with_their_places():
     ((found,), said) = tried(Driver(orders), product(DIMS, dtypes.float16))
     assert not said
     assert found.places == (orders[0], orders[1], (3, 0, 1, 2))
+
+
+def test_the_left_half_is_taken_of_matrices_that_are_twice_as_wide():
+    rows, columns, depth = DIMS
+    wide = product((rows, 2 * columns, depth), dtypes.bfloat16)
+    driver = Driver(is_wide=True)
+    driver.factor = dtypes.bfloat16
+    ((found,), said) = tried(driver, wide)
+    assert not said
+    assert found == replace(product(DIMS, dtypes.bfloat16, PLACES[DIMS]), empty=columns)
+    target = replace(WITH_MATRICES, products=(found,))
+    text = disassembly(validated(multiplying(product(DIMS, dtypes.bfloat16)), target).words)
+    assert len(ids(text, "CompositeInsert")) == sum(fragment_lanes(DIMS))
+
+
+def test_matrices_that_are_as_wide_are_preferred():
+    rows, columns, depth = DIMS
+    wide = product((rows, 2 * columns, depth), dtypes.float16)
+    assert tried(Driver(), wide, product(DIMS, dtypes.float16))[0] == (product(DIMS, dtypes.float16, PLACES[DIMS]),)
 
 
 def test_threads_that_hold_what_others_should_are_no_wmma():
@@ -269,7 +292,8 @@ def test_a_device_that_is_lost_over_it_is_lost():
 def test_products_that_are_no_wmma_are_not_looked_at():
     driver = Driver(error=AssertionError("nothing is to be run"))
     others = (
-        product((16, 16, 16), dtypes.float16), replace(product(DIMS, dtypes.float16), total=dtypes.float16),
+        product((16, 32, 16), dtypes.float16), product((16, 16, 8), dtypes.int16),
+        replace(product(DIMS, dtypes.float16), total=dtypes.float16),
         product(DIMS, dtypes.int8),
     )  # fmt: skip
     assert tried(driver, *others) == ((), [])

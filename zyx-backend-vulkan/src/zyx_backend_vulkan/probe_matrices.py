@@ -2,7 +2,8 @@
 
 A product is tried in three steps. Each that fails leaves it out, with the reason.
 
-1. Threads are asked how many components they have of a, b and c: as many as `Wmma` gives them.
+1. Threads are asked how many components they have of a, b and c: as many as `Wmma` gives them. Of matrices that are
+   twice as wide, the left half is taken, if there are none that are not.
 2. Matrices whose elements are their own numbers are loaded, and each thread writes down its components. If they are
    those that `Wmma` gives the thread, in an order that is the same for all threads, the order is kept.
 3. Random matrices are multiplied by a kernel with `Wmma`, and compared with what `Wmma` means.
@@ -27,7 +28,7 @@ from zyx_backend_vulkan.render_matrices import USES, component_type, matrix_type
 from zyx_backend_vulkan.spirv_table import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,15 +54,19 @@ class Trial(Protocol):
         """Run a module of one group of `WARP` threads on an array, which is replaced."""
 
 
-def tried_products(listed: Iterable[Product], trial: Trial, note: Callable[[str], object]) -> tuple[Product, ...]:
+def tried_products(listed: Sequence[Product], trial: Trial, note: Callable[[str], object]) -> tuple[Product, ...]:
     """Return the products of a driver's list that `Wmma` can be; `note` is told why others cannot.
 
     Raises:
         DeviceLostError: The device was lost over it.
     """
-    found = []
-    for product in listed:
-        if not _is_wanted(product):
+    wanted = [product for product in listed if _is_wanted(product)]
+    halves = [
+        replace(product, dims=(m, n // 2, depth), empty=n // 2) for product in listed for m, n, depth in [product.dims]
+    ]
+    found: list[Product] = []
+    for product in [*wanted, *filter(_is_wanted, halves)]:
+        if product.empty and any((one.dims, one.factor) == (product.dims, product.factor) for one in found):
             continue
         try:
             placed = _placed(product, trial)
@@ -93,7 +98,7 @@ def _placed(product: Product, trial: Trial) -> Product | str:
         product.factor is dtypes.bfloat16 or product.factor in target.arithmetic
     ):
         return f"the device has no {product.factor} beside it"
-    wanted = fragment_lanes(product.dims)
+    wanted = _lanes(product)
     counts = tuple(_counts(product, trial))
     if counts != wanted:
         return f"threads hold {counts} elements of a, b and c, not {wanted}"
@@ -118,7 +123,7 @@ def order_of(held: NDArray[Any], wanted: NDArray[Any]) -> tuple[int, ...] | None
         The component of each element, or None if there is no such order.
     """
     matches = (held[:, None, :] == wanted[:, :, None]).all(axis=0)  # [element, component]
-    if not (matches.sum(axis=0) == 1).all() or not (matches.sum(axis=1) == 1).all():
+    if not (matches.sum(axis=1) == 1).all() or not (matches.sum(axis=0) <= 1).all():
         return None
     return tuple(int(component) for component in matches.argmax(axis=1))
 
@@ -126,16 +131,15 @@ def order_of(held: NDArray[Any], wanted: NDArray[Any]) -> tuple[int, ...] | None
 # ---- matrices of numbers
 
 
-def _shapes(product: Product) -> tuple[tuple[int, int], ...]:
-    """Return the rows and columns of a, b and c."""
-    m, n, depth = product.dims
-    return (m, depth), (depth, n), (m, n)
+def _lanes(product: Product) -> tuple[int, ...]:
+    """Return how many components of a, b and c a thread has, with those of empty columns."""
+    return tuple(rows * columns // WARP for rows, columns in product.shapes)
 
 
 def _numbers(product: Product, matrix: int) -> NDArray[Any]:
     """Return the numbers of the elements that `Wmma` gives each thread, [thread, element]."""
     rows, columns = fragment_positions(product.dims, "abc"[matrix], _HALF_BITS)
-    result: NDArray[Any] = rows * _shapes(product)[matrix][1] + columns
+    result: NDArray[Any] = rows * product.shapes[matrix][1] + columns
     return result
 
 
@@ -148,9 +152,9 @@ def _counts(product: Product, trial: Trial) -> list[int]:
 
 def _held(product: Product, trial: Trial) -> list[NDArray[Any]]:
     """Return the numbers of the elements that each thread holds of a, b and c, [thread, component]."""
-    total = sum(rows * columns for rows, columns in _shapes(product))
+    total = sum(rows * columns for rows, columns in product.shapes)
     given = []
-    for number, (rows, columns) in enumerate(_shapes(product)):
+    for number, (rows, columns) in enumerate(product.shapes):
         dtype = product.total if number == len(USES) - 1 else product.factor
         # No more than 256 of them, which 8 significant bits hold.
         given.append(np.arange(rows * columns).astype(dtype.numpy).view(np.uint8))
@@ -159,7 +163,7 @@ def _held(product: Product, trial: Trial) -> list[NDArray[Any]]:
     words.view(np.uint8)[: len(data)] = data
     trial.run_module("components", writing(product, trial.target), words)
     found = words[len(data) // _WORD_BYTES :].view(np.float32)
-    sizes = [rows * columns for rows, columns in _shapes(product)]
+    sizes = [rows * columns for rows, columns in product.shapes]
     return [part.reshape(WARP, -1) for part in np.split(found, np.cumsum(sizes)[:-1])]
 
 
@@ -182,8 +186,8 @@ def writing(product: Product, target: Target) -> bytes:
     word, real = m.of(dtypes.uint32), m.of(dtypes.float32)
     thread = _thread(m)
     start = 0  # in words
-    counts = fragment_lanes(product.dims)
-    shapes = _shapes(product)
+    counts = _lanes(product)
+    shapes = product.shapes
     matrices = []
     for number, ((rows, columns), use) in enumerate(zip(shapes, USES, strict=True)):
         dtype = product.total if number == len(USES) - 1 else product.factor

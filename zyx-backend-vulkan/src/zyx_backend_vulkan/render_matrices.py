@@ -45,8 +45,7 @@ def component_type(m: Code, dtype: DType) -> int:
 
 def matrix_type(m: Code, product: Product, use: str) -> int:
     """Return the type of a matrix of a product: a, b, or c and the result."""
-    rows, columns, depth = product.dims
-    shape = {"MatrixAKHR": (rows, depth), "MatrixBKHR": (depth, columns), "MatrixAccumulatorKHR": (rows, columns)}[use]
+    shape = product.shapes[USES.index(use)]
     component = component_type(m, product.total if use == USES[-1] else product.factor)
     m.require("CooperativeMatrixKHR")
     number = NAMES["CooperativeMatrixUse"][use]

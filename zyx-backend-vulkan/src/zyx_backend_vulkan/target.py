@@ -31,16 +31,25 @@ class Product:
         total: dtype of the sum.
         places: Of a, b, and of c and the result: which component of the matrix each element is that `zyx.kernel.wmma`
             gives a thread. Empty as long as nobody has tried.
+        empty: Columns of b, c and the result that there are beside those of `dims`: zeros, of which nobody reads what
+            becomes. Where a driver has wider matrices alone, its compiler leaves out what is not read.
     """
 
     dims: tuple[int, int, int]
     factor: DType
     total: DType
     places: tuple[tuple[int, ...], ...] = ()
+    empty: int = 0
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of a, of b, and of c and the result, with those that are empty."""
+        m, n, depth = self.dims
+        return (m, depth), (depth, n + self.empty), (m, n + self.empty)
 
     def __str__(self) -> str:
         m, n, k = self.dims
-        return f"a product {m} x {n} x {k} of {self.factor} in {self.total}"
+        return f"a product {m} x {n + self.empty} x {k} of {self.factor} in {self.total}"
 
 
 @dataclass(frozen=True, slots=True)
