@@ -289,3 +289,39 @@ def test_vectors_are_found_by_positions_of_any_type(device: VulkanDevice, dtype:
     kernel = prepare(b.finish("positions"), device)
     args = [np.zeros(128, np.float32), np.arange(128, dtype=np.float32)]
     np.testing.assert_array_equal(run_on(device, kernel, args)[0], expected(kernel, args)[0])
+
+
+def _turned_over(dtype: DType, lanes: int, *, is_masked: bool, is_mixed: bool) -> Kernel:
+    """Return a kernel whose threads write what the thread at the other end of their group read, through its memory."""
+    b, threads = Builder(), 16
+    out = b.define(k.Memory.GLOBAL, dtype, threads * lanes)
+    x = b.define(k.Memory.GLOBAL, dtype, threads * lanes, mutable=False)
+    shared = b.define(k.Memory.LOCAL, dtype, threads * lanes)
+    thread = b.index(k.Axis.LOCAL, 0, threads, dtypes.int32)
+    width = b.const(lanes, dtypes.int32)
+    place = b.binary(BinaryOp.MUL, thread, width)
+    mask = None
+    if is_masked:
+        mask = b.vectorize((b.binary(BinaryOp.LT, thread, b.const(threads - 3, dtypes.int32)),) * lanes)
+    b.store(shared, place, b.load(x, place, lanes, mask=mask))
+    b.barrier()
+    other = b.binary(BinaryOp.MUL, b.binary(BinaryOp.SUB, b.const(threads - 1, dtypes.int32), thread), width)
+    found = b.load(shared, other, lanes)
+    if is_mixed:
+        lane = b.binary(BinaryOp.ADD, other, b.const(1, dtypes.int32))
+        found = b.vectorize((b.load(shared, lane), *(b.devectorize(found, lane) for lane in range(1, lanes))))
+    b.store(out, place, found)
+    return b.finish("turned_over")
+
+
+@pytest.mark.parametrize("is_mixed", [False, True], ids=["vectors", "vectors and numbers"])
+@pytest.mark.parametrize("is_masked", [False, True], ids=["all", "some"])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("dtype", [dtypes.uint8, dtypes.float16, dtypes.bfloat16, dtypes.float32], ids=str)
+def test_long_vectors_go_through_memory_of_a_group(
+    device: VulkanDevice, dtype: DType, lanes: int, is_masked: bool, is_mixed: bool
+):
+    kernel = _turned_over(dtype, lanes, is_masked=is_masked, is_mixed=is_mixed)
+    for form in FORMS[:2]:
+        found = run_as(device, form_of(device, form), kernel, arguments_for(kernel, 1))
+        assert same_values(found, results_of(kernel, 1))

@@ -2,6 +2,10 @@
 
 A buffer that is read by vectors and by numbers is two variables on one binding. Memory of a group, which has no such
 thing, is an array of vectors where vectors are accessed: a component of one can be read and written alone.
+
+What is accessed at once has four components at most. More than four small elements are accessed as words of 32 bits:
+one load of 16 bytes in place of two. Of memory of a group, only where all accesses are of that kind, since an element
+in a word cannot be reached alone.
 """
 
 from __future__ import annotations
@@ -98,7 +102,7 @@ def define(w: Writer, i: int, op: k.Define) -> None:
     if op.memory is Memory.LOCAL:
         array.width = vector_width(w, i)
         w.local_bytes += op.length * cell.itemsize
-        type_ = m.type("TypeArray", m.of(cell, array.width), m.word(op.length // array.width))
+        type_ = m.type("TypeArray", unit_type(m, cell, array.width), m.word(op.length // array.width))
         array.views[0] = m.variable("Workgroup", type_)
         return
     for part, lanes in enumerate(parts_of(op.lanes)):
@@ -119,26 +123,33 @@ def _cell(w: Writer, op: k.Define, *, is_atomic: bool) -> DType:
 
 def vector_width(w: Writer, array: ValueId) -> int:
     """Return how many elements of memory of a group are a vector: as many as any access has; of buffers, 1."""
-    define, widths = w.define_of(array), [1]
+    define, widths = w.define_of(array), set[int]()
     if define.memory is not Memory.LOCAL:
         return 1
+    is_whole = _cell(w, define, is_atomic=False).bits == define.dtype.bits
     for access in w.ops:
         match access:
             case k.Load(source=source, index=index, type=type_) if source == array:
-                widths.append(together(w, index, type_.lanes, define.dtype))
+                widths.add(together(w, index, type_.lanes, define.dtype))
             case k.Store(target=target, index=index, value=value) if target == array:
-                widths.append(together(w, index, w.type_of(value).lanes, define.dtype))
+                widths.add(together(w, index, w.type_of(value).lanes, define.dtype))
             case k.Atomic(target=target) if target == array:
                 return 1
             case _:
-                pass
-    return math.gcd(max(widths), define.length)
+                continue
+        is_whole = is_whole and access.mask is None
+    if len(widths) > 1 or not is_whole:
+        widths = {min(width, MOST_LANES) for width in widths}
+    return math.gcd(max(widths, default=1), define.length)
 
 
 def width_of(w: Writer, array: Array, index: ValueId, lanes: int) -> int:
     """Return how many of the lanes of an access to an array are accessed at once."""
     width = together(w, index, lanes, array.define.dtype)
-    return 1 if array.define.memory is Memory.LOCAL and width != array.width else width
+    if array.define.memory is Memory.LOCAL:
+        width = min(width, max(array.width, MOST_LANES))
+        return width if width == array.width else 1
+    return width
 
 
 def divided_positions(w: Writer) -> dict[ValueId, set[int]]:
@@ -153,7 +164,9 @@ def divided_positions(w: Writer) -> dict[ValueId, set[int]]:
         else:
             continue
         define = w.define_of(array)
-        width = together(w, op.index, lanes, define.dtype) if lanes > 1 else 1
+        width = together(w, op.index, lanes, define.dtype)
+        if define.memory is Memory.LOCAL:
+            width = min(width, max(widths[array], MOST_LANES))
         is_vector = width > 1 and (define.memory is Memory.GLOBAL or width == widths[array])
         if is_vector and not isinstance(w.ops[op.index], k.Const):
             found.setdefault(op.index, set()).add(width)
@@ -161,11 +174,19 @@ def divided_positions(w: Writer) -> dict[ValueId, set[int]]:
 
 
 def together(w: Writer, index: ValueId, lanes: int, dtype: DType) -> int:
-    """Return how many of the lanes of an access may be accessed at once, by an address that is a multiple of that."""
+    """Return how many of the lanes of an access may be accessed at once, by an address that is a multiple of that.
+
+    It is a power of two.
+    """
     if lanes == 1:
         return 1
-    width = min(lanes, MOST_LANES, VECTOR_BYTES // dtype.itemsize, w.multiples[index])
-    return math.gcd(max(1, width), lanes)
+    width = max(1, min(lanes, VECTOR_BYTES // dtype.itemsize, w.multiples[index]))
+    return math.gcd(1 << width.bit_length() - 1, lanes)
+
+
+def unit_type(m: Code, cell: DType, width: int) -> int:
+    """Return the type of what is accessed at once: elements, or words where these are too many for a vector."""
+    return m.of(cell, width) if width <= MOST_LANES else m.of(dtypes.uint32, width * cell.bits // dtypes.uint32.bits)
 
 
 # ---- pointers
@@ -198,7 +219,7 @@ def pointer(w: Writer, array: Array, at: Place, lane: int, width: int) -> int:
     """Return the pointer to `width` elements, `lane` behind a position."""
     m = w.m
     chain, step = _base(w, array, width), width if array.define.memory is Memory.GLOBAL else array.width
-    type_ = m.pointer(array.storage, m.of(array.cell, width))
+    type_ = m.pointer(array.storage, unit_type(m, array.cell, width))
     places = [_divided(m, at, lane, step)]
     if step > width:
         places.append(_rest(m, at, lane, step))
@@ -247,7 +268,7 @@ def _view(w: Writer, array: Array, width: int) -> int:
     m, cell = w.m, array.cell
     if cell.bits in _SMALL_STORAGE:
         m.require(_SMALL_STORAGE[cell.bits])
-    elements = m.runtime_array(m.of(cell, width), cell.itemsize * width)
+    elements = m.runtime_array(unit_type(m, cell, width), cell.itemsize * width)
     block = m.struct((elements,), (0,), *array.decorations)
     if array.is_address:
         m.require("PhysicalStorageBufferAddresses")

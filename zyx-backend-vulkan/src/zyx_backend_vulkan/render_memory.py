@@ -17,14 +17,16 @@ from zyx_backend_vulkan.render_arrays import (
     lane_position,
     pointer,
     position,
+    unit_type,
     width_of,
 )
-from zyx_backend_vulkan.render_code import UNSIGNED, parts_of
+from zyx_backend_vulkan.render_code import MOST_LANES, UNSIGNED, parts_of
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.kernel.data import ValueId
     from zyx_backend_vulkan.render_arrays import Array
+    from zyx_backend_vulkan.render_code import Code
     from zyx_backend_vulkan.render_writer import Parts, Writer
 
 _ATOMICS: Final = {
@@ -117,7 +119,13 @@ def _may_read_all(array: Array, mask: int | None, lanes: int) -> bool:
 def _read(w: Writer, array: Array, at: Place, lanes: int, width: int) -> Parts:
     """Return elements as they are in memory, `width` of which are read at once."""
     m, cell = w.m, array.cell
-    type_ = m.of(cell, width)
+    type_ = unit_type(m, cell, width)
+    if width > MOST_LANES:
+        units = [
+            m.value("Load", type_, pointer(w, array, at, lane, width), *access(w, array, width))
+            for lane in range(0, lanes, width)
+        ]
+        return tuple(part for unit in units for part in _vectors_of(m, cell, unit, width))
     found, first = [], 0
     for count in parts_of(lanes):
         pieces = [
@@ -126,6 +134,21 @@ def _read(w: Writer, array: Array, at: Place, lanes: int, width: int) -> Parts:
         ]
         first += count
         found.append(pieces[0] if len(pieces) == 1 else m.value("CompositeConstruct", m.of(cell, count), *pieces))
+    return tuple(found)
+
+
+def _vectors_of(m: Code, cell: DType, words: int, width: int) -> Parts:
+    """Return elements that were read as words, as vectors."""
+    count = MOST_LANES * cell.bits // dtypes.uint32.bits
+    found = []
+    for first in range(0, width * cell.bits // dtypes.uint32.bits, count):
+        type_ = m.of(dtypes.uint32, count)
+        part = (
+            m.value("CompositeExtract", type_, words, first)
+            if count == 1
+            else m.value("VectorShuffle", type_, words, words, *range(first, first + count))
+        )
+        found.append(m.cast_bits(part, cell, MOST_LANES))
     return tuple(found)
 
 
@@ -231,6 +254,16 @@ def _write(w: Writer, array: Array, op: k.Store, type_: Type) -> None:
     """Write all lanes of a value."""
     m, width = w.m, width_of(w, array, op.index, type_.lanes)
     at = position(w, array, op.index, width)
+    if width > MOST_LANES:
+        vectors = [_to_cells(w, array, MOST_LANES, part) for part in w.values[op.value]]
+        parts, words = width // MOST_LANES, unit_type(m, array.cell, width)
+        of_part = m.of(dtypes.uint32, MOST_LANES * array.cell.bits // dtypes.uint32.bits)
+        for lane in range(0, type_.lanes, width):
+            first = lane // MOST_LANES
+            pieces = [m.value("Bitcast", of_part, vector) for vector in vectors[first : first + parts]]
+            unit = m.value("CompositeConstruct", words, *pieces)
+            m.do("Store", pointer(w, array, at, lane, width), unit, *access(w, array, width))
+        return
     first = 0
     for part, count in zip(w.values[op.value], parts_of(type_.lanes), strict=True):
         cells = _to_cells(w, array, count, part)
