@@ -53,6 +53,7 @@ class Queue:
 
     Attributes:
         timeline: The semaphore.
+        is_mapped: Whether the host reads what kernels write where it is, and not copies of it alone.
 
     Raises:
         Fault: The driver refused.
@@ -68,6 +69,7 @@ class Queue:
         self.timeline: Final = session.make("VkSemaphore", struct("VkSemaphoreCreateInfo", pNext=kind)).native
         pool = struct("VkCommandPoolCreateInfo", queueFamilyIndex=family, flags=_RESET_ONE_BY_ONE)
         self._pool: Final = session.make("VkCommandPool", pool).native
+        self.is_mapped = True
         self._spare: list[Any] = []
         told = session.listed.queue_families[family]
         self._clock_bits: Final = int(told.timestampValidBits)
@@ -113,14 +115,24 @@ class Queue:
         lib.vkCmdPipelineBarrier(commands, self._stages, self._stages, 0, 1, self._between, 0, NULL, 0, NULL)
 
     def copy(self, commands: Native, source: Native, target: Native, nbytes: int) -> None:
-        """Copy the first bytes of one piece of memory to another; both have a `buffer` and an `offset`."""
+        """Copy the first bytes of one piece of memory to another; both have a `buffer` and an `offset`.
+
+        They are there for the host when that is done.
+        """
         region = self._region
         region.srcOffset, region.dstOffset, region.size = source.offset, target.offset, nbytes
         lib.vkCmdCopyBuffer(commands, source.buffer, target.buffer, 1, region)
+        if not self.is_mapped:
+            self._show(commands)
+
+    def _show(self, commands: Native) -> None:
+        """Let the host see what was written."""
+        lib.vkCmdPipelineBarrier(commands, self._stages, _HOST, 0, 1, self._behind, 0, NULL, 0, NULL)
 
     def end(self, commands: Native) -> None:
-        """End the recording; what was written is there for the host when it is done."""
-        lib.vkCmdPipelineBarrier(commands, self._stages, _HOST, 0, 1, self._behind, 0, NULL, 0, NULL)
+        """End the recording; what the host reads of it is there when it is done."""
+        if self.is_mapped:
+            self._show(commands)
         check(lib.vkEndCommandBuffer(commands), "vkEndCommandBuffer")
 
     def give_back(self, commands: Native) -> None:

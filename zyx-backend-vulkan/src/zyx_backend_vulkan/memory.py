@@ -63,6 +63,8 @@ class VulkanPool(CachingPool[Memory, Ticket]):
         self.session: Final = session
         self.work: Final = Work(device)
         self.compute: Final = Lane(session.compute, self.work, self)
+        for queue in (session.compute, session.uploads, session.downloads):
+            queue.is_mapped = heaps.is_mapped
         same = session.uploads is session.compute
         self._uploads: Final = self.compute if same else Lane(session.uploads, self.work, self)
         same = session.downloads is session.uploads
