@@ -230,12 +230,15 @@ def test_memory_that_others_have_is_not_free(
     left = [1 << 26]
     monkeypatch.setattr(ListedDevice, "heap_available_bytes", lambda *_: left[0])
     pool = fresh().device().memory_pool
+    assert pool.capacity_bytes == 1 << 26
     free = pool.free_bytes
-    assert free == (1 << 26) + pool._blocks.nbytes - (pool.capacity_bytes - super(type(pool), pool).free_bytes)
     buffer, _ = pool.allocate(1 << 20)
-    assert pool.free_bytes < free
-    left[0] = 0
+    assert pool.free_bytes == free - (1 << 20)
+    left[0] = (1 << 26) - pool._blocks.nbytes - (1 << 20)  # what begins or ends beside
     pool.deallocate(pool.allocate(9 << 20)[0])
+    assert pool.free_bytes == free - (1 << 20)
+    left[0] = 0
+    pool.deallocate(pool.allocate(19 << 20)[0])
     assert pool.free_bytes <= pool._blocks.nbytes, "others have taken all that this process does not have"
     pool.deallocate(buffer)
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 #: What is written in place to memory of a GPU of its own: so little takes less time than a queue does to begin.
 _IN_PLACE_BYTES: Final = 1 << 16
+#: Others have to take more than this part of all memory before it is said to be less: a budget moves with whatever a
+#: driver keeps for itself, and with each process that begins or ends (0.3 GB each on an H200).
+_NOTICED_PART: Final = 16
 
 VulkanBuffer: TypeAlias = CachedBuffer[Memory]
 
@@ -59,7 +62,9 @@ class VulkanPool(CachingPool[Memory, Ticket]):
     grain_bytes: ClassVar[int] = 4
 
     def __init__(self, name: str, session: Session, heaps: Heaps, device: str, most_bytes: int = 0) -> None:
-        super().__init__(name, most_bytes or heaps.capacity_bytes, heaps.largest_bytes)
+        self._available = self._at_first = heaps.available_bytes()
+        there = heaps.capacity_bytes if self._at_first is None else min(heaps.capacity_bytes, self._at_first)
+        super().__init__(name, most_bytes or there, heaps.largest_bytes)
         self.session: Final = session
         self.work: Final = Work(device)
         self.compute: Final = Lane(session.compute, self.work, self)
@@ -72,7 +77,6 @@ class VulkanPool(CachingPool[Memory, Ticket]):
         self.heaps: Final = heaps
         self._blocks: Final = Blocks(heaps, heaps.local, self.capacity_bytes, heaps.largest_bytes)
         self.constants: Final = Blocks(heaps, heaps.upload, self.capacity_bytes, heaps.largest_bytes)
-        self._available = heaps.available_bytes()
         self._rings: dict[bool, Memory] = {}
         self._up: Final = Staging(self._ring(heaps.upload, is_up=True), self._uploads)
         self._down: Final = Staging(self._ring(heaps.download, is_up=False), self._downloads)
@@ -93,10 +97,12 @@ class VulkanPool(CachingPool[Memory, Ticket]):
     def free_bytes(self) -> int:
         """Bytes that can still be allocated, as other processes left them when the driver was last asked for memory."""
         free = super().free_bytes
-        if self._available is None:
+        if self._available is None or self._at_first is None:
             return free
         # What this process has already is there for its buffers, idle or not.
-        return max(0, min(free, self._available + self._blocks.nbytes - self._used_bytes))
+        left = self._available + self._blocks.nbytes
+        is_noticed = self._at_first - left > self.capacity_bytes // _NOTICED_PART
+        return max(0, min(free, left - self._used_bytes)) if is_noticed else free
 
     def allocate(self, nbytes: int) -> tuple[VulkanBuffer, Event]:
         self.work.check(f"an allocation of {nbytes} bytes")
