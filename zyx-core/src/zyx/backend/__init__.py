@@ -16,7 +16,7 @@ from zyx.backend.device import (
     SupportsTiming,
 )
 from zyx.backend.event import Event, take_all
-from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, Tiles, full_capability
+from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, TileUnit, full_capability
 from zyx.backend.pool import MemoryPool, PoolBuffer
 
 #: Version of this interface, (major, minor). Core refuses a backend of another major version, or of a later minor one.
@@ -25,5 +25,5 @@ API_VERSION: Final = (2, 1)
 __all__ = [
     "API_VERSION", "STORAGE_ONLY", "Argument", "Capability", "Device", "DeviceInfo", "Event", "Launch", "MemoryPool",
     "PoolBuffer", "Program", "Queue", "Slot", "SupportsCapture", "SupportsEntry", "SupportsNests", "SupportsQueue",
-    "SupportsTiming", "Tiles", "full_capability", "take_all",
+    "SupportsTiming", "TileUnit", "full_capability", "take_all",
 ]  # fmt: skip

@@ -69,7 +69,7 @@ STORAGE_ONLY: Final = Capability()
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class TileUnit:
     """What a device computes on that takes whole tiles of matrices, where others take scalars and vectors.
 
     Such a device is given nests (`zyx.backend.SupportsNests`). What `DeviceInfo.capabilities` does not have is not
@@ -80,7 +80,7 @@ class Tiles:
         columns: Columns of a tile, in elements.
         most_buffers: Buffers of blocks of tiles that a program may have in the local memory of a processor.
 
-    >>> zyx.backend.info.Tiles(32, 32, 32).rows
+    >>> zyx.backend.info.TileUnit(32, 32, 32).rows
     32
     """
 
@@ -155,7 +155,7 @@ class DeviceInfo:
     has_byte_products: bool = False
     meets_in_branches: bool = True
     wmma: tuple[tuple[tuple[int, int, int], DType], ...] = field(default=())
-    tiles: Tiles | None = None
+    tiles: TileUnit | None = None
     rates: Rates | None = None
 
     def __hash__(self) -> int:

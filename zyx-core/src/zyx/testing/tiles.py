@@ -13,7 +13,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.backend.device import Device, Program
-from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, Tiles
+from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, TileUnit
 from zyx.backend.pool import PoolBuffer
 from zyx.builtin.host import HostPool
 from zyx.errors import LaunchError, UnsupportedError
@@ -45,7 +45,7 @@ def tiles_info(rows: int = 32, columns: int = 32, local_bytes: int = 1 << 20, mo
     """Return the record of a device that computes on tiles, in float32, bfloat16 and float16, and stores everything."""
     computed = dict.fromkeys((dtypes.float32, dtypes.bfloat16, dtypes.float16), _FLOAT)
     capabilities = {**dict.fromkeys(dtypes.ALL, STORAGE_ONLY), dtypes.bool_: _BOOL, **computed}
-    tiles = Tiles(rows, columns, most_buffers)
+    tiles = TileUnit(rows, columns, most_buffers)
     return DeviceInfo("tiles on paper", "paper", capabilities, local_bytes=local_bytes, tiles=tiles)
 
 

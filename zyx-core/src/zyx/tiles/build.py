@@ -27,7 +27,7 @@ from zyx.tiles.views import Frame, columns_folded, nearest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.backend.info import DeviceInfo, Tiles
+    from zyx.backend.info import DeviceInfo, TileUnit
     from zyx.nest.data import Nest
     from zyx.nest.expr import Expr, Range
     from zyx.schedule.contraction import Contraction
@@ -61,7 +61,7 @@ class _Building:
         if info.tiles is None:
             raise UnsupportedError(f"{info.model} does not compute on tiles")
         self._nest, self._name, self._info = nest, name, info
-        self._tiles: Tiles = info.tiles
+        self._tiles: TileUnit = info.tiles
         self._stores: list[Store] = []
         self._combined: list[Compute] = []
         inlined: dict[e.Value, Compute] = {}
@@ -273,21 +273,21 @@ class _Building:
         dtype = self._steps.values[x].dtype
         if is_folded:
             count = 0 if reduced.size % width == 0 else reduced.size
-            view = t.View(dtype, dtype, 0, (-(-reduced.size // width), width), (width, 1), count)
+            view = t.Matrix(dtype, dtype, 0, (-(-reduced.size // width), width), (width, 1), count)
             axes: tuple[int | None, ...] = (row, column)
         elif frame.columns is not None and frame.columns[0] is reduced:
-            view, axes = t.View(dtype, dtype, 0, (1, reduced.size), (0, 1)), (None, frame.columns[1])
+            view, axes = t.Matrix(dtype, dtype, 0, (1, reduced.size), (0, 1)), (None, frame.columns[1])
         else:
             assert frame.rows is not None  # the other one is reduced
-            view, axes = t.View(dtype, dtype, 0, (reduced.size, 1), (1, 0)), (frame.rows[1], None)
-        least = self._steps.load(t.Operand(t.Constant(math.inf, -math.inf), view, axes))
+            view, axes = t.Matrix(dtype, dtype, 0, (reduced.size, 1), (1, 0)), (frame.rows[1], None)
+        least = self._steps.load(t.TileAccess(t.Constant(math.inf, -math.inf), view, axes))
         return self._steps.apply2(TileOp.MIN, x, least)
 
     def _zero_pads(self, reduced: Range, *axes: int | None) -> None:
         """Note that what was read along padded axes has to be 0 beside its elements."""
         for number, operand in enumerate(self._steps.operands):
             is_along = any(axis is not None and axis in operand.axes for axis in axes)
-            if is_along and isinstance(operand.source, t.Buffer):
+            if is_along and isinstance(operand.source, t.LaunchArgument):
                 self._steps.operands[number] = replace(operand, needs_zero_pads=True)
 
     def _store(self, frame: Frame) -> None:
@@ -299,7 +299,7 @@ class _Building:
             value = steps.value_of(expr.x if dtype is not _own(expr) and isinstance(expr, e.Convert) else expr, frame)
             view, axes = frame.view(store.param, store.index, dtype)
             value = steps.spread(value, *axes[-2:])
-            steps.operands.append(t.Operand(t.Buffer(store.param), view, axes, is_written=True))
+            steps.operands.append(t.TileAccess(t.LaunchArgument(store.param), view, axes, is_written=True))
             steps.steps.append(t.Put(len(steps.operands) - 1, value))
         self._sweeps.append(t.Sweep(None, steps.take()))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Matrix:
     """Elements of a buffer as matrices of tiles: each matrix is padded to whole tiles, and they lie below each other.
 
     Attributes:
@@ -47,15 +47,8 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
-    """A buffer that the program is given."""
-
-    param: Param
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number that the program is given, in place (0, 0) of a tile."""
+class LaunchArgument:
+    """A launch argument: a buffer, or a number, which is in place (0, 0) of a tile."""
 
     param: Param
 
@@ -68,7 +61,7 @@ class Constant:
     pad: Scalar = 0
 
 
-Source: TypeAlias = Buffer | Number | Constant
+Source: TypeAlias = LaunchArgument | Constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TileAccess:
     """What a program reads or writes.
 
     Attributes:
@@ -104,7 +97,7 @@ class Operand:
     """
 
     source: Source
-    view: View
+    view: Matrix
     axes: tuple[int | None, ...]
     is_written: bool = False
     needs_zero_pads: bool = False
@@ -280,7 +273,7 @@ class TileProgram:
     tile: tuple[int, int]
     axes: tuple[Axis, ...]
     outer: tuple[int, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[TileAccess, ...]
     sweeps: tuple[Sweep, ...]
     values: tuple[Value, ...]
     params: tuple[Param, ...]

@@ -69,17 +69,18 @@ class Steps:
     """
 
     def __init__(self, info: DeviceInfo, inlined: Mapping[e.Value, Compute]) -> None:
-        self.operands: list[t.Operand] = []
+        self.operands: list[t.TileAccess] = []
         self.values: list[t.Value] = []
         self.steps: list[t.Step] = []
         self.accumulators: dict[e.Value, int] = {}
         self._info = info
         self._inlined = inlined
         self._memo: dict[tuple[Expr, DType, Frame], int] = {}
+        self._loaded: dict[t.TileAccess, int] = {}
 
     def take(self) -> tuple[t.Step, ...]:
         """Return the steps so far, which a sweep is made of, and begin another one."""
-        steps, self.steps, self._memo = self.steps, [], {}
+        steps, self.steps, self._memo, self._loaded = self.steps, [], {}, {}
         return tuple(steps)
 
     def new(self, dtype: DType, rows: int | None, columns: int | None) -> int:
@@ -87,11 +88,13 @@ class Steps:
         self.values.append(t.Value(dtype, rows, columns))
         return len(self.values) - 1
 
-    def load(self, operand: t.Operand) -> int:
+    def load(self, operand: t.TileAccess) -> int:
         """Load the block of an operand, which is the same for equal ones."""
+        if operand in self._loaded:
+            return self._loaded[operand]
         if operand not in self.operands:
             self.operands.append(operand)
-        to = self.new(operand.view.tile_dtype, *operand.axes[-2:])
+        to = self._loaded[operand] = self.new(operand.view.tile_dtype, *operand.axes[-2:])
         self.steps.append(t.Load(to, self.operands.index(operand)))
         return to
 
@@ -136,8 +139,8 @@ class Steps:
 
     def constant(self, value: float, dtype: DType) -> int:
         """Return one tile of a value, or one with it in place (0, 0)."""
-        view = t.View(dtype, dtype, 0, (1, 1), (0, 0))
-        return self.load(t.Operand(t.Constant(value), view, (None, None)))
+        view = t.Matrix(dtype, dtype, 0, (1, 1), (0, 0))
+        return self.load(t.TileAccess(t.Constant(value), view, (None, None)))
 
     def fill(self, value: float, like: int) -> int:
         """Return a value of one number, as an operand beside another value."""
@@ -168,8 +171,8 @@ class Steps:
             case e.Literal(value=value):
                 return self.constant(float(value), wanted)
             case e.Number(param=param):
-                view = t.View(param.dtype, wanted, 0, (1, 1), (0, 0))
-                return self.load(t.Operand(t.Number(param), view, (None, None)))
+                view = t.Matrix(param.dtype, wanted, 0, (1, 1), (0, 0))
+                return self.load(t.TileAccess(t.LaunchArgument(param), view, (None, None)))
             case e.Read():
                 return self._read(expr, frame, wanted)
             case e.Ref():
@@ -192,7 +195,7 @@ class Steps:
         if read.dtype is not wanted and not (wanted is dtypes.float32 and read.dtype in WIDENED):
             raise UnsupportedError(f"{read.param} of {read.dtype} cannot be read as tiles of {wanted}")
         view, axes = frame.view(read.param, read.index, wanted)
-        return self.load(t.Operand(t.Buffer(read.param), view, axes))
+        return self.load(t.TileAccess(t.LaunchArgument(read.param), view, axes))
 
     def _reference(self, ref: e.Ref, frame: Frame, wanted: DType) -> int:
         if ref.mask is not None or not all(map(e.is_current, ref.indices, ref.value.ranges)):

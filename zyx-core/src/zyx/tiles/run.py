@@ -43,7 +43,7 @@ def run_program(program: TileProgram, arguments: Sequence[Array]) -> None:
         match operand.source:
             case t.Constant() as constant:
                 matrices.append(constant_tiles(constant, operand, program.tile))
-            case t.Buffer(param=param) | t.Number(param=param):
+            case t.LaunchArgument(param=param):
                 if operand.is_written:
                     rows, columns = shape_in_tiles(operand.view, program.tile)
                     shape = rows * program.tile[0], columns * program.tile[1]
@@ -54,7 +54,7 @@ def run_program(program: TileProgram, arguments: Sequence[Array]) -> None:
         for place in blocks_of_results(program):
             _Block(program, matrices).run(place)
     for operand, matrix in zip(program.operands, matrices, strict=True):
-        if operand.is_written and isinstance(operand.source, t.Buffer):
+        if operand.is_written and isinstance(operand.source, t.LaunchArgument):
             from_tiles(matrix, arrays[operand.source.param], operand.view, program.tile)
 
 

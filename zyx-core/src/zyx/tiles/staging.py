@@ -15,18 +15,18 @@ from zyx.semantics import apply_cast
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from zyx.tiles.data import Constant, Operand, View
+    from zyx.tiles.data import Constant, Matrix, TileAccess
 
     Array = npt.NDArray[Any]
 
 
-def shape_in_tiles(view: View, tile: tuple[int, int]) -> tuple[int, int]:
+def shape_in_tiles(view: Matrix, tile: tuple[int, int]) -> tuple[int, int]:
     """Return rows and columns of tiles of all matrices of a view, which lie below each other."""
     *batch, rows, columns = view.shape
     return math.prod(batch) * -(-rows // tile[0]), -(-columns // tile[1])
 
 
-def to_tiles(flat: Array, view: View, tile: tuple[int, int]) -> Array:
+def to_tiles(flat: Array, view: Matrix, tile: tuple[int, int]) -> Array:
     """Return the elements of a view of a buffer as one matrix of whole tiles."""
     *batch, rows, columns = view.shape
     elements = apply_cast(_elements(flat, view), view.tile_dtype).reshape(math.prod(batch), rows, columns)
@@ -36,7 +36,7 @@ def to_tiles(flat: Array, view: View, tile: tuple[int, int]) -> Array:
     return padded.reshape(-1, width)
 
 
-def from_tiles(matrix: Array, flat: Array, view: View, tile: tuple[int, int]) -> None:
+def from_tiles(matrix: Array, flat: Array, view: Matrix, tile: tuple[int, int]) -> None:
     """Store what a matrix of whole tiles has for a view of a buffer."""
     *batch, rows, columns = view.shape
     height = -(-rows // tile[0]) * tile[0]
@@ -49,7 +49,7 @@ def from_tiles(matrix: Array, flat: Array, view: View, tile: tuple[int, int]) ->
     _strided(flat, view)[...] = found.reshape(view.shape)
 
 
-def constant_tiles(constant: Constant, operand: Operand, tile: tuple[int, int]) -> Array:
+def constant_tiles(constant: Constant, operand: TileAccess, tile: tuple[int, int]) -> Array:
     """Return the matrix of whole tiles of an operand that is a constant."""
     rows, columns = operand.view.shape[-2:]
     height, width = (-(-size // of) * of for size, of in zip((rows, columns), tile, strict=True))
@@ -60,7 +60,7 @@ def constant_tiles(constant: Constant, operand: Operand, tile: tuple[int, int]) 
     return matrix
 
 
-def _elements(flat: Array, view: View) -> Array:
+def _elements(flat: Array, view: Matrix) -> Array:
     if not view.count:
         return np.ascontiguousarray(_strided(flat, view))
     step = view.strides[-1]
@@ -69,6 +69,6 @@ def _elements(flat: Array, view: View) -> Array:
     return folded.reshape(view.shape)
 
 
-def _strided(flat: Array, view: View) -> Array:
+def _strided(flat: Array, view: Matrix) -> Array:
     strides = tuple(stride * flat.itemsize for stride in view.strides)
     return np.lib.stride_tricks.as_strided(flat[view.offset :], view.shape, strides)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.tiles import data as t
 
 if TYPE_CHECKING:
-    from zyx.tiles.data import Operand, Step, TileProgram
+    from zyx.tiles.data import Step, TileAccess, TileProgram
 
 
 def print_program(program: TileProgram) -> str:
@@ -24,9 +24,9 @@ def print_program(program: TileProgram) -> str:
     return "\n".join(lines)
 
 
-def _operand(operand: Operand) -> str:
+def _operand(operand: TileAccess) -> str:
     match operand.source:
-        case t.Buffer(param=param) | t.Number(param=param):
+        case t.LaunchArgument(param=param):
             source = repr(param)
         case t.Constant(value=value, pad=pad):
             source = f"{value}, {pad} beside it" if value != pad else f"{value}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
 from zyx.nest import expr as e
-from zyx.tiles.data import View
+from zyx.tiles.data import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +51,7 @@ class Frame:
         ranges += [self.folded[0]] if self.folded is not None else []
         return sum(range_.bit for range_ in ranges)
 
-    def view(self, param: Param, index: Expr, tile_dtype: DType) -> tuple[View, tuple[int | None, ...]]:
+    def view(self, param: Param, index: Expr, tile_dtype: DType) -> tuple[Matrix, tuple[int | None, ...]]:
         """Return the view of what an index reaches, and the axis of the program of each of its axes.
 
         Raises:
@@ -71,21 +71,21 @@ class Frame:
             shape.append(pair[0].size if has_axis and pair is not None else 1)
             steps.append(stride)
             axes.append(pair[1] if has_axis and pair is not None else None)
-        return View(param.dtype, tile_dtype, offset, tuple(shape), tuple(steps)), tuple(axes)
+        return Matrix(param.dtype, tile_dtype, offset, tuple(shape), tuple(steps)), tuple(axes)
 
     def _folded(
         self, param: Param, strides: dict[Range, int], offset: int, tile_dtype: DType
-    ) -> tuple[View, tuple[int | None, ...]]:
+    ) -> tuple[Matrix, tuple[int | None, ...]]:
         assert self.folded is not None  # as `view` has found
         range_, row_axis, column_axis, columns = self.folded
         stride = strides.get(range_, 0)
         if stride == 0:
-            return View(param.dtype, tile_dtype, offset, (1, 1), (0, 0)), (None, None)
+            return Matrix(param.dtype, tile_dtype, offset, (1, 1), (0, 0)), (None, None)
         if stride < 0:
             raise UnsupportedError(f"{param} is read backwards, and a vector that is folded is not")
         rows = -(-range_.size // columns)
         count = 0 if rows * columns == range_.size else range_.size
-        view = View(param.dtype, tile_dtype, offset, (rows, columns), (columns * stride, stride), count)
+        view = Matrix(param.dtype, tile_dtype, offset, (rows, columns), (columns * stride, stride), count)
         return view, (row_axis, column_axis)
 
 
