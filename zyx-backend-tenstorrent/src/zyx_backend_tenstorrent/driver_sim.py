@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
+from ttl.sim import program as ttl_program
 from ttl.sim import ttl, ttnn
 
 from zyx import dtype as dtypes
@@ -34,15 +35,14 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-#: Local memory of a core of Blackhole, less what programs and the system have of it, in bytes: the simulator's number is
-#: 1,336 KiB; 1,432 KiB is what cards report.
-LOCAL_BYTES: Final = 1432 << 10
+#: Local memory of a core that buffers may have, in bytes: what is left of 1,464 KiB (appendix E) beside programs. The
+#: simulator warns of more.
+LOCAL_BYTES: Final = ttl_program.get_max_l1_bytes()
 #: Buffers of a core: TT-Lang's specification, appendix E.
-MOST_BUFFERS: Final = 32
+MOST_BUFFERS: Final = ttl_program.get_max_dfbs()
 #: Memory of a card with one Blackhole (p150), in bytes.
 MEMORY_BYTES: Final = 32 << 30
 
-_TORCH: Final = {dtypes.float32: torch.float32, dtypes.float16: "float16", dtypes.bfloat16: "bfloat16"}
 #: What the simulator prints where kernels wait for each other.
 _DEADLOCK: Final = "Deadlock detected"
 #: One context for the process: see `ttl.sim.context`.
@@ -57,12 +57,11 @@ class Simulator:
         memory_bytes: How much memory there is to be.
     """
 
-    model: Final = "simulated Blackhole"
-    version: Final = f"tt-lang-sim {version('tt-lang-sim')}, torch {torch.__version__}"
-    local_bytes: Final = LOCAL_BYTES
-    most_buffers: Final = MOST_BUFFERS
-
     def __init__(self, grid: tuple[int, int], memory_bytes: int) -> None:
+        self.model = "simulated Blackhole"
+        self.version = f"tt-lang-sim {version('tt-lang-sim')}, torch {torch.__version__}"
+        self.local_bytes = LOCAL_BYTES
+        self.most_buffers = MOST_BUFFERS
         self.grid = grid
         self.memory_bytes = memory_bytes
         with _LOCK:
@@ -82,10 +81,9 @@ class Simulator:
     def matrix(self, tensor: Tensor, dtype: DType) -> Array:
         """Return the elements of a tensor, on its memory."""
         data = tensor.to_torch()
-        if dtype is dtypes.bfloat16:
-            found: Array = data.view(torch.int16).numpy().view(dtype.numpy)
-            return found
-        return data.numpy()
+        is_short = dtype is dtypes.bfloat16
+        found: Array = data.view(torch.int16).numpy().view(dtype.numpy) if is_short else data.numpy()
+        return found
 
     def build(self, text: str, name: str) -> Operation:
         """Return the operation that `text` defines."""
