@@ -288,7 +288,9 @@ class _Making:
                 elif is_shared and any(isinstance(kernel, Started) and kernel.starts for _, kernel in started):
                     is_shared = False
                     self._compiler.trace.unshared(error)
-                elif division.divide(current, device.info) or division.send_elsewhere(current, device.info):
+                elif division.divide(current, device.info) or (
+                    isinstance(error, UnsupportedError) and division.send_elsewhere(current, device.info)
+                ):
                     self._compiler.trace.divided(name_of(current), error)
                 else:
                     if lines := lines_of_parts(current):
