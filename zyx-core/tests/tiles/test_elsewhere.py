@@ -80,3 +80,14 @@ def test_gradients_go_through_both(runtime: Runtime):
     found = zyx.grad(loss)(zyx.Tensor(X)).numpy()
     with zyx.device("interpreter"):
         np.testing.assert_allclose(found, zyx.grad(loss)(zyx.Tensor(X)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_recurrence_is_the_hosts(runtime: Runtime):
+    def states() -> np.ndarray:
+        zyx.manual_seed(0)
+        outputs, last = zyx.nn.GRU(5, 6)(zyx.Tensor(X.reshape(20, 20, 5)))
+        return np.concatenate([outputs.numpy().reshape(-1), last.numpy().reshape(-1)])
+
+    found = states()
+    with zyx.device("interpreter"):
+        np.testing.assert_allclose(found, states(), rtol=1e-5, atol=1e-6)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zyx.errors import UnsupportedError
 from zyx.graph.given import Number
 from zyx.nest.accesses import expressions_of
 from zyx.nest.data import Store
 from zyx.nest.expr import Read
 from zyx.plugins.choose import CPU
 from zyx.runtime.drawing import Started
-from zyx.runtime.places import Copy
+from zyx.runtime.places import Copy, Launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from zyx.graph import Graph
     from zyx.graph.node import Node
     from zyx.runtime.drawing import Drawn
-    from zyx.runtime.places import Action, Hosted, Launched
+    from zyx.runtime.places import Action, Hosted
 
 
 class OnHost:
@@ -55,8 +54,7 @@ class OnHost:
             device: For which.
             start: Begins to compile it for a device.
 
-        Raises:
-            UnsupportedError: It is the host's, and is a loop, whose steps the host would have to take part in.
+        A call of the host is one as it is: its inputs are copied for it.
         """
         if not self._division.is_elsewhere(drawn.parts):
             return start(device)
@@ -64,8 +62,9 @@ class OnHost:
         needed = _needed(drawn)
         steps: list[Started | Action] = []
         for launch in start(host):
-            if not isinstance(launch, Started):
-                raise UnsupportedError("what the host computes has no place in a loop")
+            if not isinstance(launch, Started | Launched):
+                steps.append(launch)
+                continue
             for node in dict.fromkeys(launch.buffers):
                 if isinstance(node, Number):
                     continue
@@ -107,6 +106,7 @@ def needed_copies(actions: Sequence[Action], outputs: Sequence[Node]) -> list[Ac
         if isinstance(action, Copy):
             if action.target in wanted:
                 kept.append(action)
+                wanted.discard(action.target)  # whatever was copied there before is overwritten
                 wanted.add(action.source)
         else:
             kept.append(action)

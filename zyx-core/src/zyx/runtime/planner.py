@@ -373,7 +373,7 @@ class _Making:
         Raises:
             UnsupportedError: The host would have to take part.
         """
-        making = _Making(self._planner, {}, self._placed)
+        making = _Making(self._planner, {}, {**self._placed, outputs[0].device: device})  # which may be the host's
         making._written = written
         _, launches = making._computed(outputs, device, may_donate=False)
         found = [launch for launch in launches if isinstance(launch, Launched)]
