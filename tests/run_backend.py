@@ -75,7 +75,7 @@ HASTY: Final = {
 }
 
 #: The environments that run of the kit what kernels and drivers do, and of what is around them no more.
-KERNELS_ALONE: Final = frozenset({"opencl-intel", "vulkan", "wgpu"})
+KERNELS_ALONE: Final = frozenset({"opencl-intel", "tenstorrent", "vulkan", "wgpu"})
 
 #: The tests that cross packages of what depends on a driver's arithmetic.
 OF_NUMBERS: Final = ("test_accuracy.py", "test_losses.py")

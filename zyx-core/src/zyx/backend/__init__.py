@@ -11,18 +11,19 @@ from zyx.backend.device import (
     Slot,
     SupportsCapture,
     SupportsEntry,
+    SupportsNests,
     SupportsQueue,
     SupportsTiming,
 )
 from zyx.backend.event import Event, take_all
-from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capability
+from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, TileUnit, full_capability
 from zyx.backend.pool import MemoryPool, PoolBuffer
 
 #: Version of this interface, (major, minor). Core refuses a backend of another major version, or of a later minor one.
-API_VERSION: Final = (2, 0)
+API_VERSION: Final = (2, 1)
 
 __all__ = [
     "API_VERSION", "STORAGE_ONLY", "Argument", "Capability", "Device", "DeviceInfo", "Event", "Launch", "MemoryPool",
-    "PoolBuffer", "Program", "Queue", "Slot", "SupportsCapture", "SupportsEntry", "SupportsQueue", "SupportsTiming",
-    "full_capability", "take_all",
+    "PoolBuffer", "Program", "Queue", "Slot", "SupportsCapture", "SupportsEntry", "SupportsNests", "SupportsQueue",
+    "SupportsTiming", "TileUnit", "full_capability", "take_all",
 ]  # fmt: skip

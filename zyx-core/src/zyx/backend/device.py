@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zyx.backend.rates import Rates
     from zyx.dtype import Scalar
     from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
 
 Argument: TypeAlias = "PoolBuffer | Scalar"
 
@@ -144,6 +145,25 @@ class SupportsCapture(Protocol):
             UnsupportedError: The device cannot do these launches as one.
             LaunchError: An argument does not fit, or a slot stands for a number where the device takes buffers only.
             AllocationError: No room for what it keeps of them.
+        """
+
+
+@runtime_checkable
+class SupportsNests(Protocol):
+    """A device that takes what a kernel computes as nests, and runs it in a way of its own: one without scalar kernels.
+
+    Core neither schedules nor lowers for it. What it refuses, as hand-written kernels, which `Device.compile` is given
+    all the same, is divided, and computed by the host where that does not help.
+    """
+
+    def compile_nests(self, nests: Sequence[Nest], name: str) -> Program:
+        """Return the program of nests that run side by side, on the launch arguments `zyx.nest.data.params_of` them.
+
+        May run in one thread while another uses the device.
+
+        Raises:
+            UnsupportedError: The device cannot do it; the text has the name, what is lacking, and the limit.
+            CompileError: The compiler refused; the text has its log.
         """
 
 

@@ -68,6 +68,27 @@ def full_capability(
 STORAGE_ONLY: Final = Capability()
 
 
+@dataclass(frozen=True, slots=True)
+class TileUnit:
+    """What a device computes on that takes whole tiles of matrices, where others take scalars and vectors.
+
+    Such a device is given nests (`zyx.backend.SupportsNests`). What `DeviceInfo.capabilities` does not have is not
+    written in other operations by core: the host does it, with copies before and behind.
+
+    Attributes:
+        rows: Rows of a tile, in elements.
+        columns: Columns of a tile, in elements.
+        most_buffers: Buffers of blocks of tiles that a program may have in the local memory of a processor.
+
+    >>> zyx.backend.info.TileUnit(32, 32, 32).rows
+    32
+    """
+
+    rows: int
+    columns: int
+    most_buffers: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class DeviceInfo:
     """A device, for choosing and for generating code. Constant for the life of the device; a key of caches.
@@ -102,6 +123,7 @@ class DeviceInfo:
         meets_in_branches: Whether barriers in branches that whole groups take cost no more than others. Where not,
             nests that run side by side, each in a branch, are scheduled without barriers.
         wmma: Dimensions and dtype of each `Wmma` there is.
+        tiles: What it computes on, if that is tiles of matrices alone.
         rates: What was measured of it, if anything was (`zyx calibrate`); no backend fills it in.
 
     >>> zyx.backend.DeviceInfo("a toy", "0.1.0", {}).can_store(zyx.float32)
@@ -133,6 +155,7 @@ class DeviceInfo:
     has_byte_products: bool = False
     meets_in_branches: bool = True
     wmma: tuple[tuple[tuple[int, int, int], DType], ...] = field(default=())
+    tiles: TileUnit | None = None
     rates: Rates | None = None
 
     def __hash__(self) -> int:

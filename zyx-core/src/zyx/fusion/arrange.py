@@ -46,7 +46,7 @@ def arrange(parts: Sequence[KernelPart], info: DeviceInfo) -> list[list[KernelPa
         for needed in needs[part]:
             users.setdefault(needed, set()).add(part)
     waiting_bytes = {part: _stored_bytes(part) for part in users}
-    sharing = {part for part in parts if _may_share(part, info)}
+    sharing = {part for part in parts if info.tiles is None and _may_share(part, info)}  # a tile program is of one
     last = [part for part in parts if part not in users and part in sharing]
     put_off = set(last)
     early = [part for part in parts if part not in put_off]

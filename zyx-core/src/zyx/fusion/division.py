@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.fusion.cost import is_source
+from zyx.fusion.elsewhere import is_elsewhere
 from zyx.fusion.movement import MOVEMENT
 from zyx.graph import node as n
 
@@ -31,10 +32,12 @@ class Division:
         apart: Nodes that no kernel is to take in.
         recomputed: Nodes that are not to be stored because of what they cost.
         served: Hand-written kernels that are a library's where they would not be, or the other way round.
+        elsewhere: Roots of kernels that the host computes, since a device of tiles cannot.
     """
 
     def __init__(self, apart: set[Node], recomputed: set[Node], served: set[Node]) -> None:
         self.apart, self.recomputed, self.served = apart, recomputed, served
+        self.elsewhere: set[Node] = set()
         self._alone: set[Node] = set()
 
     def launches(self, launches: Sequence[Sequence[KernelPart]]) -> list[Sequence[KernelPart]]:
@@ -55,9 +58,22 @@ class Division:
             self._alone.update(part.root for part in launch)
             return True
         (part,) = launch
+        if info.tiles is not None and is_elsewhere(part.root, info):
+            return False  # what is left of it is none of the device's, either
         more = set(part.taken) - self.apart or set(self._half_way(part))
         self.apart |= more
         return bool(more)
+
+    def send_elsewhere(self, launch: Sequence[KernelPart], info: DeviceInfo) -> bool:
+        """Note that the host is to compute `launch`; return whether it may for such a device, and was not to before."""
+        if info.tiles is None or self.is_elsewhere(launch):
+            return False
+        self.elsewhere.update(part.root for part in launch)
+        return True
+
+    def is_elsewhere(self, launch: Sequence[KernelPart]) -> bool:
+        """Whether the host is to compute `launch`."""
+        return not self.elsewhere.isdisjoint(part.root for part in launch)
 
     def _half_way(self, part: KernelPart) -> list[Node]:
         computed = [

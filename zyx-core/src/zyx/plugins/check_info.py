@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.info import Capability, DeviceInfo
+from zyx.backend.info import Capability, DeviceInfo, TileUnit
 from zyx.dtype import DType
 from zyx.plugins.words import shown
 
@@ -62,6 +62,14 @@ def _are_products(value: object) -> bool:
     )
 
 
+def _are_tiles(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, TileUnit) and all(
+        _is_whole(each, least) for each, least in ((value.rows, 1), (value.columns, 1), (value.most_buffers, 2))
+    )
+
+
 _TEXT: Final = (lambda value: isinstance(value, str), "a text")
 _RATE: Final = (_is_rate, f"a number from 0 to {_TOO_FAST:g}")
 _COUNT: Final = (lambda value: _is_whole(value, 0), "a whole number from 0 on")
@@ -98,5 +106,6 @@ _RULES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "has_byte_products": _FLAG,
     "meets_in_branches": _FLAG,
     "wmma": (_are_products, "a tuple of three dimensions and a DType each"),
+    "tiles": (_are_tiles, "None, or TileUnit of whole numbers from 1 on with 2 buffers at least"),
     "rates": (lambda value: value is None, "None, which it is until somebody calibrates the device"),
 }

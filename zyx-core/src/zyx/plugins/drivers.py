@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: The systems of the table.
 SYSTEMS: Final = ("Debian", "Fedora", "macOS", "Windows")
 
+_SIMULATOR: Final = "nothing: pip install 'zyx-backend-tenstorrent[sim]' brings the simulator"
+
 #: By backend, and by system: what to install. Package names are those of Debian 12 and 13, and of Fedora with RPM
 #: Fusion, where NVIDIA's driver is; behind each row stands what has them.
 DRIVERS: Final[dict[str, dict[str, str]]] = {
@@ -66,6 +68,8 @@ DRIVERS: Final[dict[str, dict[str, str]]] = {
         # intel-cpu-runtime-for-opencl-applications-with-sycl-support.html: an installer
         "Windows": "the driver of the GPU's vendor; for any CPU Intel's CPU Runtime for OpenCL Applications",
     },
+    # the simulator, tt-lang-sim: no driver of cards is called
+    "tenstorrent": dict.fromkeys(("Debian", "Fedora", "macOS", "Windows"), _SIMULATOR),
     "vulkan": {
         # https://packages.debian.org/mesa-vulkan-drivers, /libvulkan1 and /nvidia-driver
         "Debian": "apt install mesa-vulkan-drivers libvulkan1 (AMD, Intel, any CPU), nvidia-driver (NVIDIA, from "

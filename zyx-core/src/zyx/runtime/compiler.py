@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.autotune.store import TuningStore, digest_with
+from zyx.backend import SupportsNests
 from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.kernel.digest import digest_of_kernel
@@ -166,6 +167,8 @@ class Compiler:
     def _start(self, attempt: Attempt, nests_key: Key) -> Future[Program]:
         """Return the future program of nests of which none is known."""
         device = attempt.device
+        if isinstance(device, SupportsNests):
+            return self._given(attempt, device, nests_key)
         origin = digest_with(nests_key[1], attempt.winner)
         restored = self._restored(nests_key, device, origin) if attempt.error is None else None
         if restored is not None:
@@ -185,6 +188,24 @@ class Compiler:
         self._attempts[known.future] = attempt
         self.trace.started(known.future, attempt.nests, device, attempt.schedule, attempt.winner)
         return known.future
+
+    def _given(self, attempt: Attempt, device: Device, nests_key: Key) -> Future[Program]:
+        """Return the future program of nests that a device takes as they are; there is no simpler schedule."""
+        known = self._started(
+            nests_key, device, functools.partial(self._compile_nests, attempt.nests, attempt.name, device)
+        )
+        self._link(nests_key, nests_key, known)
+        self.trace.started(known.future, attempt.nests, device, attempt.schedule, None)
+        return known.future
+
+    def _compile_nests(self, nests: Sequence[Nest], name: str, device: Device) -> Program:
+        assert isinstance(device, SupportsNests)  # as `_start` has found
+        started = time.perf_counter()
+        program = device.compile_nests(nests, name)
+        with self._count_lock:
+            self.compiled += 1
+        self.trace.compiled(device, program, time.perf_counter() - started)
+        return program
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
         """Return the future program of a hand-written kernel."""

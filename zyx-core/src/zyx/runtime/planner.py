@@ -12,6 +12,7 @@ from zyx.errors import AllocationError, ScheduleError, UnsupportedError, VerifyE
 from zyx.fusion.arrange import arrange, donate, link_by_link
 from zyx.fusion.build import build_nest
 from zyx.fusion.division import Division
+from zyx.fusion.elsewhere import nodes_apart
 from zyx.fusion.library import product_in
 from zyx.fusion.partition import partition
 from zyx.fusion.phases import in_phases
@@ -31,6 +32,7 @@ from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.looping import WrittenRows, steps_of
+from zyx.runtime.on_host import OnHost, needed_copies
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import Plan, Slice
 from zyx.runtime.steps import CopyStep, LaunchStep, Step
@@ -161,7 +163,7 @@ class _Making:
         actions = [
             replace(action, buffers=tuple(shared.get(node, node) for node in action.buffers))
             if isinstance(action, Launched | Hosted)
-            else action
+            else Copy(shared.get(action.source, action.source), shared.get(action.target, action.target))
             for action in actions
         ]
         return self._with_buffers([shared.get(node, node) for node in wanted], leaves, actions)
@@ -187,7 +189,7 @@ class _Making:
 
     def _computed(
         self, outputs: Sequence[Node], device: Device, *, may_donate: bool
-    ) -> tuple[dict[Node, Node], list[Launched | Hosted]]:
+    ) -> tuple[dict[Node, Node], list[Action]]:
         """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
         order = topological(outputs)
         ways = ways_of(order, device.info)
@@ -235,7 +237,7 @@ class _Making:
                 new[node] = rebuild(self._graph, node, sources)
         return [new[node] for node in outputs]
 
-    def _kernels(self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node]) -> list[Launched | Hosted]:
+    def _kernels(self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node]) -> list[Action]:
         """Return the launches that compute those of `outputs` that are not there yet, compiled.
 
         What a device refuses in every schedule is divided: launches into their kernels, these into what could be
@@ -250,12 +252,13 @@ class _Making:
         is_shared = True
         while True:
             launches = self._launches(order, outputs, device, division)
-            donated = donate(launches, dict(offers), set(outputs))
+            donated = donate(launches, {} if division.elsewhere else dict(offers), set(outputs))
             if self._written is not None:
                 self._written.note(launches)
             current: Sequence[KernelPart] = ()
-            started: list[tuple[Sequence[KernelPart], Started | Hosted | Launched]] = []
-            kernels: list[Launched | Hosted] = []
+            started: list[tuple[Sequence[KernelPart], Started | Action]] = []
+            kernels: list[Action] = []
+            placed = OnHost(self._graph, self._device_of, division)
             try:
                 drawn: list[Drawn] = []
                 for current in launches:
@@ -265,7 +268,8 @@ class _Making:
                 with self._compiler.trace.bar("compiling kernels", len(drawn)) as bar:
                     for launch, one in zip(drawn, shared, strict=True):
                         current = launch.parts
-                        started += [(current, kernel) for kernel in self._started(launch, one, device, division)]
+                        start = functools.partial(self._started, launch, one, division)
+                        started += [(current, kernel) for kernel in placed.started(launch, device, start)]
                         bar.advance(0.5)  # scheduling takes about as long as compiling
                     for current, kernel in started:  # noqa: B007  # for what is said of one that fails
                         bar.advance(0.5 * len(drawn) / len(started))
@@ -274,7 +278,7 @@ class _Making:
                             continue
                         program = self._compiler.result(kernel.program)
                         numbers = kernel.numbers, kernel.starts, kernel.lines
-                        kernels.append(Launched(device, program, kernel.buffers, kernel.stored, *numbers))
+                        kernels.append(Launched(kernel.device, program, kernel.buffers, kernel.stored, *numbers))
             except Planner.refusals as error:
                 if choice:
                     self._compiler.trace.chosen_otherwise(error)
@@ -284,7 +288,9 @@ class _Making:
                 elif is_shared and any(isinstance(kernel, Started) and kernel.starts for _, kernel in started):
                     is_shared = False
                     self._compiler.trace.unshared(error)
-                elif division.divide(current, device.info):
+                elif division.divide(current, device.info) or (
+                    isinstance(error, UnsupportedError) and division.send_elsewhere(current, device.info)
+                ):
                     self._compiler.trace.divided(name_of(current), error)
                 else:
                     if lines := lines_of_parts(current):
@@ -292,8 +298,10 @@ class _Making:
                     raise
                 continue
             self._donated.update(donated)
+            kernels = needed_copies(kernels, outputs)
             if self._written is None:
-                self._compiler.trace.drawn(order, outputs, device, kernels)
+                launched = [action for action in kernels if not isinstance(action, Copy)]
+                self._compiler.trace.drawn(order, outputs, device, launched)
             return kernels
 
     def _chosen(self, order: Sequence[Node], outputs: Sequence[Node], device: Device) -> Choice:
@@ -316,7 +324,7 @@ class _Making:
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, division: Division
     ) -> list[KernelPart]:
         """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
-        by_themselves, recomputed = division.apart, division.recomputed
+        by_themselves, recomputed = division.apart | nodes_apart(order, outputs, device.info), division.recomputed
         parts = partition(order, outputs, device.info, by_themselves, recomputed)
         parts = [part for part in parts if not all(0 in node.shape for node in part.written)]  # what is there already
         if self._candidates.serves(device).isdisjoint(OF_NESTS):
@@ -365,7 +373,7 @@ class _Making:
         Raises:
             UnsupportedError: The host would have to take part.
         """
-        making = _Making(self._planner, {}, self._placed)
+        making = _Making(self._planner, {}, {**self._placed, outputs[0].device: device})  # which may be the host's
         making._written = written
         _, launches = making._computed(outputs, device, may_donate=False)
         found = [launch for launch in launches if isinstance(launch, Launched)]
@@ -374,7 +382,7 @@ class _Making:
         return found
 
     def _started(
-        self, drawn: Drawn, shared: SharedKernel, device: Device, division: Division
+        self, drawn: Drawn, shared: SharedKernel, division: Division, device: Device
     ) -> Sequence[Started | Hosted | Launched]:
         """Return what computes a launch: one kernel, or several that follow each other."""
         if not drawn.nests:

@@ -16,6 +16,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from zyx.backend import SupportsNests
 from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import AllocationError, CompileError, LaunchError, TransferError, UnsupportedError
 
@@ -85,7 +86,9 @@ class Faults:
         return self._device if name in _OF_DEVICE else self._device.memory_pool
 
     def _method_of(self, name: str) -> str:
-        """Return the method that makes such a call: where kernels are rendered first, they are built when compiled."""
+        """Return the method that makes such a call: kernels that are rendered first are built, and nests are taken."""
+        if name == "compile" and isinstance(self._device, SupportsNests):
+            return "compile_nests"
         return "build" if name == "compile" and isinstance(self._device, SupportsRendering) else name
 
     def _intercept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:

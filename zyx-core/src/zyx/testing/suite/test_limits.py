@@ -15,7 +15,7 @@ from zyx.errors import UnsupportedError
 from zyx.kernel import data as k
 from zyx.kernel.build import Builder
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
-from zyx.testing.launching import launch, prepare
+from zyx.testing.launching import launch, needs_kernels, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ _ENORMOUS: Final = 1 << 31
 
 def refuse(device: Device, kernel: Kernel, *words: object) -> None:
     """Assert that a device refuses a kernel, naming it and whatever `words` say."""
+    needs_kernels(device)
     with pytest.raises(UnsupportedError) as refused:
         device.compile(kernel)
     _check_text(refused.value, kernel, words)
@@ -38,6 +39,7 @@ def refuse(device: Device, kernel: Kernel, *words: object) -> None:
 
 def refuse_or_run(device: Device, kernel: Kernel, args: Sequence[Array], wanted: Array, limit: object) -> None:
     """Assert that a device refuses a kernel, naming it and the limit, or that its first param becomes `wanted`."""
+    needs_kernels(device)
     try:
         program = device.compile(kernel)
     except UnsupportedError as error:

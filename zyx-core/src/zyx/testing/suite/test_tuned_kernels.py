@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.testing.launching import needs_kernels
 from zyx.testing.tuned import search_kernels
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def test_every_candidate_of_a_search_computes_the_same(
     device: Device, seed: int, effort: Callable[[int, int], int], examples: Counter[str]
 ) -> None:
+    needs_kernels(device)
     count = effort(3, 60)
     found = search_kernels(device, seed, count)
     info = device.info

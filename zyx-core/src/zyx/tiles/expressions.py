@@ -1,0 +1,347 @@
+"""Scalar expressions of nests as steps on blocks of tiles.
+
+What languages of tiles lack is composed of what they have. A truth is 1.0 or 0.0:
+
+    x < y           relu(sign(y - x))                       0 where one is NaN, whose sign is 0
+    x <= y          (1 - relu(sign(x - y))) * is(x) * is(y)
+    x == y          (1 - |sign(x - y)|) * is(x) * is(y)
+    is(x)           sign(|x| + 1)                           0 of NaN, and 1 of everything else
+    c and d         c * d;    c or d: max(c, d);    not c: 1 - c;    c xor d: |c - d|
+
+There is no choice between values that may be NaN or infinite: the one that is not taken would show in a sum of
+products.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.errors import UnsupportedError
+from zyx.nest import expr as e
+from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
+from zyx.semantics import apply_binary, apply_unary
+from zyx.tiles import data as t
+from zyx.tiles.data import TileOp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
+    from zyx.nest.data import Compute
+    from zyx.nest.expr import Expr, Range
+    from zyx.tiles.views import Frame
+
+_UNARY: Final = {
+    UnaryOp.NEG: TileOp.NEG, UnaryOp.ABS: TileOp.ABS, UnaryOp.FLOOR: TileOp.FLOOR, UnaryOp.TRUNC: TileOp.TRUNC,
+    UnaryOp.SQRT: TileOp.SQRT, UnaryOp.RECIPROCAL: TileOp.RECIPROCAL, UnaryOp.EXP: TileOp.EXP,
+    UnaryOp.EXP2: TileOp.EXP2, UnaryOp.EXPM1: TileOp.EXPM1, UnaryOp.LOG: TileOp.LOG, UnaryOp.SIN: TileOp.SIN,
+    UnaryOp.COS: TileOp.COS, UnaryOp.TANH: TileOp.TANH, UnaryOp.ATAN: TileOp.ATAN,
+}  # fmt: skip
+_BINARY: Final = {
+    BinaryOp.ADD: TileOp.ADD, BinaryOp.SUB: TileOp.SUB, BinaryOp.MUL: TileOp.MUL, BinaryOp.DIV: TileOp.DIV,
+    BinaryOp.MAX: TileOp.MAX, BinaryOp.MIN: TileOp.MIN,
+}  # fmt: skip
+#: Of truths. The difference of two that differ is 1 or -1.
+_TRUTHS: Final = {
+    BinaryOp.AND: TileOp.MUL, BinaryOp.MIN: TileOp.MUL, BinaryOp.OR: TileOp.MAX, BinaryOp.MAX: TileOp.MAX,
+    BinaryOp.XOR: TileOp.SUB,
+}  # fmt: skip
+#: float32 has all values of these.
+WIDENED: Final = frozenset(
+    {dtypes.bool_, dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.float16, dtypes.bfloat16}
+)
+_FLOATS: Final = frozenset({dtypes.float32, dtypes.float16, dtypes.bfloat16})
+
+
+class Steps:
+    """Writes the steps of a program.
+
+    Args:
+        info: The device.
+        inlined: The statements whose values are computed where they are needed.
+    """
+
+    def __init__(self, info: DeviceInfo, inlined: Mapping[e.Value, Compute]) -> None:
+        self.operands: list[t.TileAccess] = []
+        self.values: list[t.Value] = []
+        self.steps: list[t.Step] = []
+        self.accumulators: dict[e.Value, int] = {}
+        self._info = info
+        self._inlined = inlined
+        self._memo: dict[tuple[Expr, DType, Frame], int] = {}
+        self._loaded: dict[t.TileAccess, int] = {}
+
+    def take(self) -> tuple[t.Step, ...]:
+        """Return the steps so far, which a sweep is made of, and begin another one."""
+        steps, self.steps, self._memo, self._loaded = self.steps, [], {}, {}
+        return tuple(steps)
+
+    def new(self, dtype: DType, rows: int | None, columns: int | None) -> int:
+        """Return a new value."""
+        self.values.append(t.Value(dtype, rows, columns))
+        return len(self.values) - 1
+
+    def load(self, operand: t.TileAccess) -> int:
+        """Load the block of an operand, which is the same for equal ones."""
+        if operand in self._loaded:
+            return self._loaded[operand]
+        if operand not in self.operands:
+            self.operands.append(operand)
+        to = self._loaded[operand] = self.new(operand.view.tile_dtype, *operand.axes[-2:])
+        self.steps.append(t.Load(to, self.operands.index(operand)))
+        return to
+
+    def apply1(self, op: TileOp, x: int) -> int:
+        """Apply a unary operation."""
+        known = self.values[x]
+        to = self.new(known.dtype, known.rows, known.columns)
+        self.steps.append(t.Apply1(to, op, x))
+        return to
+
+    def apply2(self, op: TileOp, x: int, y: int) -> int:
+        """Apply a binary operation, spreading what has fewer rows or columns."""
+        rows, columns = (
+            self.values[x].rows if self.values[x].rows is not None else self.values[y].rows,
+            self.values[x].columns if self.values[x].columns is not None else self.values[y].columns,
+        )
+        x, y = self.spread(x, rows, columns), self.spread(y, rows, columns)
+        to = self.new(self.values[x].dtype, rows, columns)
+        self.steps.append(t.Apply2(to, op, x, y))
+        return to
+
+    def spread(self, x: int, rows: int | None, columns: int | None) -> int:
+        """Return a value with these rows and columns."""
+        known = self.values[x]
+        over_rows, over_columns = (
+            wanted is not None and have is None for wanted, have in ((rows, known.rows), (columns, known.columns))
+        )
+        if not over_rows and not over_columns:
+            return x
+        to = self.new(known.dtype, rows, columns)
+        self.steps.append(t.Spread(to, x, over_rows, over_columns))
+        return to
+
+    def cast(self, x: int, dtype: DType) -> int:
+        """Return a value as another dtype."""
+        known = self.values[x]
+        if known.dtype is dtype:
+            return x
+        to = self.new(dtype, known.rows, known.columns)
+        self.steps.append(t.Cast(to, x, dtype))
+        return to
+
+    def constant(self, value: float, dtype: DType) -> int:
+        """Return one tile of a value, or one with it in place (0, 0)."""
+        view = t.Matrix(dtype, dtype, 0, (1, 1), (0, 0))
+        return self.load(t.TileAccess(t.Constant(value), view, (None, None)))
+
+    def fill(self, value: float, like: int) -> int:
+        """Return a value of one number, as an operand beside another value."""
+        dtype = self.values[like].dtype
+        if dtype is dtypes.float16 or (not math.isnan(value) and dtypes.bfloat16.to_scalar(value) != value):
+            return self.constant(value, dtype)
+        known = self.values[like]
+        to = self.new(dtype, known.rows, known.columns)
+        self.steps.append(t.Fill(to, value, dtype))
+        return to
+
+    # ---- expressions
+
+    def value_of(self, expr: Expr, frame: Frame, dtype: DType | None = None) -> int:
+        """Return the value of an expression in a block of the ranges of a frame, as a dtype of tiles.
+
+        Raises:
+            UnsupportedError: It cannot be computed on tiles, or not on this device.
+        """
+        wanted = dtype or tile_dtype_of(expr.dtype)
+        key = (expr, wanted, frame)
+        if key not in self._memo:
+            self._memo[key] = self._written(expr, frame, wanted)
+        return self._memo[key]
+
+    def _written(self, expr: Expr, frame: Frame, wanted: DType) -> int:
+        match expr:
+            case e.Literal(value=value):
+                return self.constant(float(value), wanted)
+            case e.Number(param=param):
+                view = t.Matrix(param.dtype, wanted, 0, (1, 1), (0, 0))
+                return self.load(t.TileAccess(t.LaunchArgument(param), view, (None, None)))
+            case e.Read():
+                return self._read(expr, frame, wanted)
+            case e.Ref():
+                return self._reference(expr, frame, wanted)
+            case e.Convert(x=x):
+                return self._converted(expr, frame, wanted)
+            case e.Apply1(op=op, x=x):
+                self._check(op, expr.dtype)
+                return self.cast(self._unary(op, self.value_of(x, frame)), wanted)
+            case e.Apply2():
+                return self.cast(self._binary(expr, frame), wanted)
+            case e.Select():
+                return self.cast(self._selected(expr, frame), wanted)
+            case _:
+                raise UnsupportedError(f"{type(expr).__name__} of {expr.dtype} is not computed on tiles: {expr!r}")
+
+    def _read(self, read: e.Read, frame: Frame, wanted: DType) -> int:
+        if read.mask is not None:
+            raise UnsupportedError(f"a read of {read.param} has a mask, which no matrix of tiles has")
+        if read.dtype is not wanted and not (wanted is dtypes.float32 and read.dtype in WIDENED):
+            raise UnsupportedError(f"{read.param} of {read.dtype} cannot be read as tiles of {wanted}")
+        view, axes = frame.view(read.param, read.index, wanted)
+        return self.load(t.TileAccess(t.LaunchArgument(read.param), view, axes))
+
+    def _reference(self, ref: e.Ref, frame: Frame, wanted: DType) -> int:
+        if ref.mask is not None or not all(map(e.is_current, ref.indices, ref.value.ranges)):
+            raise UnsupportedError(f"{ref.value} is needed at another place than where it is computed")
+        if ref.value in self.accumulators:
+            return self.cast(self.accumulators[ref.value], wanted)
+        if ref.value not in self._inlined:
+            raise UnsupportedError(f"{ref.value} is combined along ranges in a way that no sweep of tiles has")
+        return self.value_of(self._inlined[ref.value].expr, frame, wanted)
+
+    def _converted(self, expr: e.Convert, frame: Frame, wanted: DType) -> int:
+        x = expr.x
+        if x.dtype is e.INDEX or (x.dtype not in _FLOATS and x.dtype not in WIDENED):
+            raise UnsupportedError(f"a value of {x.dtype} is not computed on tiles")
+        if expr.dtype.is_bool:
+            value = self.value_of(x, frame)
+            return self.cast(value if x.dtype.is_bool else self._not(self._equal(value, self.fill(0.0, value))), wanted)
+        if expr.dtype not in _FLOATS:
+            raise UnsupportedError(f"a value is converted to {expr.dtype}, which is not computed on tiles")
+        if isinstance(x, e.Read) and expr.dtype is dtypes.float32 is wanted:
+            return self.value_of(x, frame, wanted)  # staging converts it
+        value = self.value_of(x, frame)
+        return self.cast(self.cast(value, expr.dtype), wanted)
+
+    def _unary(self, op: UnaryOp, x: int) -> int:
+        if op is UnaryOp.NOT:
+            return self._not(x)
+        if op is UnaryOp.LOG2:
+            logarithm = self.apply1(TileOp.LOG, x)
+            return self.apply2(TileOp.MUL, logarithm, self.fill(1 / math.log(2), logarithm))
+        if op not in _UNARY:
+            raise UnsupportedError(f"{op.value} is not computed on tiles")
+        return self.apply1(_UNARY[op], x)
+
+    def _binary(self, expr: e.Apply2, frame: Frame) -> int:
+        op = expr.op
+        self._check(op, expr.x.dtype)
+        if isinstance(expr.x, e.Literal) and not isinstance(expr.y, e.Literal):
+            y = self.value_of(expr.y, frame)
+            x = self.fill(float(expr.x.value), y)
+        elif isinstance(expr.y, e.Literal):
+            x = self.value_of(expr.x, frame)
+            y = self.fill(float(expr.y.value), x)
+        else:
+            x, y = self.value_of(expr.x, frame), self.value_of(expr.y, frame)
+        if op in COMPARISONS:
+            return self._compared(op, x, y)
+        if expr.x.dtype.is_bool and op in _TRUTHS:
+            value = self.apply2(_TRUTHS[op], x, y)
+            return self.apply1(TileOp.ABS, value) if op is BinaryOp.XOR else value
+        if op not in _BINARY:
+            raise UnsupportedError(f"{op.value} is not computed on tiles")
+        return self.apply2(_BINARY[op], x, y)
+
+    def _compared(self, op: BinaryOp, x: int, y: int) -> int:
+        match op:
+            case BinaryOp.LT:
+                return self.apply1(TileOp.RELU, self.apply1(TileOp.SIGN, self.apply2(TileOp.SUB, y, x)))
+            case BinaryOp.LE:
+                more = self.apply1(TileOp.RELU, self.apply1(TileOp.SIGN, self.apply2(TileOp.SUB, x, y)))
+                return self._where_numbers(self._not(more), x, y)
+            case BinaryOp.EQ:
+                return self._equal(x, y)
+            case _:
+                return self._not(self._equal(x, y))
+
+    def _equal(self, x: int, y: int) -> int:
+        apart = self.apply1(TileOp.ABS, self.apply1(TileOp.SIGN, self.apply2(TileOp.SUB, x, y)))
+        return self._where_numbers(self._not(apart), x, y)
+
+    def _where_numbers(self, truth: int, *values: int) -> int:
+        for value in values:
+            above = self.apply1(TileOp.ABS, value)
+            is_number = self.apply1(TileOp.SIGN, self.apply2(TileOp.ADD, above, self.fill(1.0, above)))
+            truth = self.apply2(TileOp.MUL, truth, is_number)
+        return truth
+
+    def _not(self, x: int) -> int:
+        return self.apply2(TileOp.SUB, self.fill(1.0, x), x)
+
+    def _selected(self, expr: e.Select, frame: Frame) -> int:
+        for branch in (expr.x, expr.y):
+            if not _is_finite(branch):
+                raise UnsupportedError(
+                    "a choice between values that may be NaN or infinite is not made on tiles: the other one would show"
+                )
+        wanted = tile_dtype_of(expr.dtype)
+        condition = self.value_of(expr.condition, frame)
+        condition = self.cast(condition, wanted)
+        x, y = (
+            self.fill(float(each.value), condition) if isinstance(each, e.Literal) else self.value_of(each, frame)
+            for each in (expr.x, expr.y)
+        )
+        return self.apply2(
+            TileOp.ADD, self.apply2(TileOp.MUL, condition, x), self.apply2(TileOp.MUL, self._not(condition), y)
+        )
+
+    def _check(self, op: UnaryOp | BinaryOp, dtype: DType) -> None:
+        capability = self._info.capabilities.get(dtype)
+        if capability is None or (op not in capability.unary and op not in capability.binary):
+            raise UnsupportedError(f"{self._info.model} does not have {op.value} of {dtype}")
+
+
+def tile_dtype_of(dtype: DType) -> DType:
+    """Return the dtype that tiles have in which values are computed.
+
+    Raises:
+        UnsupportedError: They are not.
+    """
+    if dtype in _FLOATS:
+        return dtype
+    if dtype.is_bool:
+        return dtypes.float32
+    raise UnsupportedError(f"values of {dtype} are not computed on tiles")
+
+
+def _is_finite(expr: Expr) -> bool:
+    match expr:
+        case e.Literal(value=value):
+            return math.isfinite(value)
+        case e.Convert(x=x):
+            return x.dtype in WIDENED and not x.dtype.is_float
+        case _:
+            return expr.dtype.is_bool
+
+
+def value_in_pads(expr: Expr, range_: Range, inlined: Mapping[e.Value, Compute]) -> float | None:
+    """Return what an expression is where a padded range ends and reads along it are 0; None if that is not known."""
+    match expr:
+        case e.Literal(value=value):
+            return float(value)
+        case e.Read(index=index, mask=None):
+            return 0.0 if index.free & range_.bit else None
+        case e.Ref(value=value) if value in inlined:
+            return value_in_pads(inlined[value].expr, range_, inlined)
+        case e.Convert(x=x) if expr.dtype in _FLOATS and x.dtype is not e.INDEX:
+            return value_in_pads(x, range_, inlined)
+        case e.Apply1(op=op, x=x) if expr.dtype in _FLOATS:
+            known = value_in_pads(x, range_, inlined)
+            return None if known is None else float(apply_unary(op, _array(known)))
+        case e.Apply2(op=op, x=x, y=y) if expr.dtype in _FLOATS:
+            left, right = value_in_pads(x, range_, inlined), value_in_pads(y, range_, inlined)
+            return None if left is None or right is None else float(apply_binary(op, _array(left), _array(right)))
+        case _:
+            return None
+
+
+def _array(value: float) -> npt.NDArray[np.float64]:
+    return np.full((), value)

@@ -1,0 +1,74 @@
+"""Between row-major elements and tiles: what is behind the elements of a matrix in its tiles is 0.
+
+This says what staging means, and is how devices do it that work on host memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zyx.semantics import apply_cast
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from zyx.tiles.data import Constant, Matrix, TileAccess
+
+    Array = npt.NDArray[Any]
+
+
+def shape_in_tiles(view: Matrix, tile: tuple[int, int]) -> tuple[int, int]:
+    """Return rows and columns of tiles of all matrices of a view, which lie below each other."""
+    *batch, rows, columns = view.shape
+    return math.prod(batch) * -(-rows // tile[0]), -(-columns // tile[1])
+
+
+def to_tiles(flat: Array, view: Matrix, tile: tuple[int, int]) -> Array:
+    """Return the elements of a view of a buffer as one matrix of whole tiles."""
+    *batch, rows, columns = view.shape
+    elements = apply_cast(_elements(flat, view), view.tile_dtype).reshape(math.prod(batch), rows, columns)
+    height, width = (-(-size // of) * of for size, of in zip((rows, columns), tile, strict=True))
+    padded = np.zeros((len(elements), height, width), view.tile_dtype.numpy)
+    padded[:, :rows, :columns] = elements
+    return padded.reshape(-1, width)
+
+
+def from_tiles(matrix: Array, flat: Array, view: Matrix, tile: tuple[int, int]) -> None:
+    """Store what a matrix of whole tiles has for a view of a buffer."""
+    *batch, rows, columns = view.shape
+    height = -(-rows // tile[0]) * tile[0]
+    elements = matrix.reshape(math.prod(batch), height, -1)[:, :rows, :columns]
+    found = apply_cast(np.ascontiguousarray(elements), view.dtype)
+    if view.count:
+        step = view.strides[-1]
+        flat[view.offset : view.offset + step * (view.count - 1) + 1 : step] = found.reshape(-1)[: view.count]
+        return
+    _strided(flat, view)[...] = found.reshape(view.shape)
+
+
+def constant_tiles(constant: Constant, operand: TileAccess, tile: tuple[int, int]) -> Array:
+    """Return the matrix of whole tiles of an operand that is a constant."""
+    rows, columns = operand.view.shape[-2:]
+    height, width = (-(-size // of) * of for size, of in zip((rows, columns), tile, strict=True))
+    matrix = np.full((height, width), constant.pad, operand.view.tile_dtype.numpy)
+    matrix[:rows, :columns] = constant.value
+    if (count := operand.view.count) and rows > 1:
+        matrix[rows - 1, count - (rows - 1) * columns : columns] = constant.pad
+    return matrix
+
+
+def _elements(flat: Array, view: Matrix) -> Array:
+    if not view.count:
+        return np.ascontiguousarray(_strided(flat, view))
+    step = view.strides[-1]
+    folded = np.zeros(math.prod(view.shape), flat.dtype)
+    folded[: view.count] = flat[view.offset : view.offset + step * (view.count - 1) + 1 : step]
+    return folded.reshape(view.shape)
+
+
+def _strided(flat: Array, view: Matrix) -> Array:
+    strides = tuple(stride * flat.itemsize for stride in view.strides)
+    return np.lib.stride_tricks.as_strided(flat[view.offset :], view.shape, strides)
