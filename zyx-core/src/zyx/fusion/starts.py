@@ -20,6 +20,7 @@ from zyx.nest import expr as e
 from zyx.nest.accesses import reads_in
 from zyx.nest.data import params_of
 from zyx.nest.digest import digest_of_nests
+from zyx.nest.rebuild import roots_of, transform, with_roots
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
@@ -170,8 +171,6 @@ def _moved(nest: Nest, changes: Mapping[Param, tuple[int, tuple[Param, int, int]
         changes: For buffers, the first element that is read, which becomes element 0; or that which a number says, if
             there is one, with the greatest place and the unit of its value.
     """
-    from zyx.nest.rebuild import roots_of, transform, with_roots  # of no use to most plans
-
     pool = nest.pool
     numbers = [change[0] for param, (_, change) in changes.items() if change is not None and param in nest.params]
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from zyx.drivers.disk_cache import DiskCache
 from zyx.drivers.rendered import SupportsRendering, identity
 from zyx.dtype import DType, as_dtype
 from zyx.version import __version__
@@ -70,8 +71,6 @@ class KeptKernels:
     def __init__(self, directory: Path | None, max_bytes: int) -> None:
         self._cache: ProgramCache | None = None
         if directory is not None:
-            from zyx.drivers.disk_cache import DiskCache
-
             self._cache = DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
         self._devices: dict[Device, _About | None] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)

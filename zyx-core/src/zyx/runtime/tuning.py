@@ -14,6 +14,7 @@ import numpy as np
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, ZyxError, locate
 from zyx.nest.data import params_of
+from zyx.plugins.describe import columns, html_table
 from zyx.runtime.dividing import Dividing, drawing_of
 from zyx.runtime.profile import Profile, duration
 
@@ -191,13 +192,9 @@ class Tuning:
         return [*wrong, *([self.note] if self.note else [])]
 
     def __str__(self) -> str:
-        from zyx.plugins.describe import columns
-
         return "\n".join([*columns(self.table()), *self._below()])
 
     def _repr_html_(self) -> str:
-        from zyx.plugins.describe import html_table
-
         return html_table(self.table(), self._below())
 
 
