@@ -58,8 +58,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Se
 
 from zyx import modes
 from zyx.errors import IndexRangeError
-from zyx.jit.exact_key import exact_key, identities_in
-from zyx.jit.structure import take_apart
+from zyx.lazy_import import lazy_import
 from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing, Unfit
@@ -67,6 +66,14 @@ from zyx.runtime.tracing import Tracing, Unfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from zyx.jit import dims, lengthy, parameters
+    from zyx.jit import entry as entries
+    from zyx.jit import exact_key as keys
+    from zyx.jit import lengths as traced_lengths
+    from zyx.jit import numbers as traced_numbers
+    from zyx.jit import static as static_parameters
+    from zyx.jit import structure as structures
+    from zyx.jit import traced as tracing_run
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
@@ -75,6 +82,17 @@ if TYPE_CHECKING:
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.specialise.table import Outline
+else:
+    dims = lazy_import("zyx.jit.dims", globals())
+    entries = lazy_import("zyx.jit.entry", globals())
+    keys = lazy_import("zyx.jit.exact_key", globals())
+    structures = lazy_import("zyx.jit.structure", globals())
+    traced_lengths = lazy_import("zyx.jit.lengths", globals())
+    lengthy = lazy_import("zyx.jit.lengthy", globals())
+    traced_numbers = lazy_import("zyx.jit.numbers", globals())
+    parameters = lazy_import("zyx.jit.parameters", globals())
+    static_parameters = lazy_import("zyx.jit.static", globals())
+    tracing_run = lazy_import("zyx.jit.traced", globals())
 
 _Key: TypeAlias = "tuple[Runtime, Structure, Structure, str]"
 _DimsOf: TypeAlias = "Mapping[str, Mapping[int, Dim]]"
@@ -152,7 +170,7 @@ def _shared_key(like: _Key, varying: Outline, numbers: Sequence[float]) -> _Key 
     runtime, structure, state, device = like
     if GROUP in device:
         return None  # a plan of several devices takes buffers
-    fixed = tuple([(place, exact_key(numbers[place])) for place in sorted(varying.kept)])
+    fixed = tuple([(place, keys.exact_key(numbers[place])) for place in sorted(varying.kept)])
     return (runtime, ("numbers", structure, fixed), state, device)
 
 
@@ -166,23 +184,17 @@ class Jit(Generic[P, R]):
         self, function: Callable[P, R], static: str | Iterable[str] = (), lengths: _DimsOf | None = None
     ) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
-        from zyx.jit.parameters import check_function  # which `import zyx` does without
-
-        check_function(function)
+        parameters.check_function(function)
         self._wrapped = function
         self._name: str = getattr(function, "__qualname__", "a function")
         self._static = (static,) if isinstance(static, str) else tuple(static)
         self._static_places = None
         if self._static:
-            from zyx.jit.static import StaticParameters  # of no use to most functions
-
-            self._static_places = StaticParameters(function, self._static).places
+            self._static_places = static_parameters.StaticParameters(function, self._static).places
         self._lengths = lengths
         self._declared = None
         if lengths:
-            from zyx.jit.dims import DeclaredLengths
-
-            self._declared = DeclaredLengths(function, lengths).declared
+            self._declared = dims.DeclaredLengths(function, lengths).declared
         # A bound method is a function whose first argument is known, so that what that object has is looked at.
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
@@ -216,7 +228,7 @@ class Jit(Generic[P, R]):
                         return again  # type: ignore[return-value]  # what the function returns
         given: tuple[object, ...] = (*self._bound, *args) if self._bound else args
         tensors: list[Handle] = []
-        structure = take_apart((given, kwargs), tensors) if kwargs else take_apart(given, tensors)
+        structure = structures.take_apart((given, kwargs) if kwargs else given, tensors)
         state: Structure = modes.state()
         if runtime.observers.leaves and (marks := runtime.observers.marks_of(tensors)):
             state = (state, marks)  # where the gradients of a backward() in the function go
@@ -297,7 +309,7 @@ class Jit(Generic[P, R]):
         To `numbers` those among the arguments are added.
         """
         runtime = key[0]
-        like = take_apart((given, kwargs) if kwargs else given, [], numbers)
+        like = structures.take_apart((given, kwargs) if kwargs else given, [], numbers)
         static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
         shapes = tuple([tensor._node.shape for tensor in tensors])
         declared = self._declared and self._declared(self._bound, args, kwargs)
@@ -308,9 +320,7 @@ class Jit(Generic[P, R]):
             if is_new:
                 sized.rows = [sizes]
         if declared or sized.ways or sized.sized or sized.rows != [sizes]:
-            from zyx.jit.lengthy import Call  # of no use before
-
-            call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
+            call = lengthy.Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
             done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
             if done is not None:
                 if len(self._served) >= _MOST_SERVED:
@@ -337,16 +347,13 @@ class Jit(Generic[P, R]):
 
         None if that fails: then more of the numbers are known to be looked at, and one for fewer calls may not.
         """
-        from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
-        from zyx.jit.numbers import LookedAt, Numbers
-        from zyx.jit.traced import Traced
-
-        stand_ins = None if alike is None else Numbers(alike.varying.kept)
+        stand_ins = None if alike is None else traced_numbers.Numbers(alike.varying.kept)
         traced: Entry | None = None
         try:
-            traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins))
+            run = tracing_run.Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins)
+            traced = entries.Entry(run)
             tracing.finish()
-        except LookedAt:
+        except traced_numbers.LookedAt:
             assert alike is not None
             assert stand_ins is not None
             alike.varying.kept = stand_ins.looked_at
@@ -367,7 +374,6 @@ class Jit(Generic[P, R]):
         """Return what a call gives by a trace for sizes that vary; None if it is to have a trace of its own."""
         if call.runtime.planner.is_deterministic or GROUP in key[3]:
             return None  # other kernels add up in another order; and plans of several devices take buffers
-        from zyx.jit.lengths import run_at_length  # of no use before
 
         def key_of(way: TracedWay) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
@@ -376,7 +382,9 @@ class Jit(Generic[P, R]):
             self._served.clear()
             return self._keep(key_of(way), trace, way)
 
-        return run_at_length(outline, call, sizes, declared, lambda way: self._kept.get(key_of(way)), keep)
+        return traced_lengths.run_at_length(
+            outline, call, sizes, declared, lambda way: self._kept.get(key_of(way)), keep
+        )
 
     def _reason(self, shared: _Key | None, key: _Key) -> str:
         """Say why it is traced now."""
@@ -393,7 +401,7 @@ class Jit(Generic[P, R]):
         kept = self._kept.get(key)
         if kept is None:
             forget = functools.partial(_forget, weakref.ref(self), key)
-            kept = self._kept[key] = SignatureTraces([*identities_in(key[1])], ends, forget)
+            kept = self._kept[key] = SignatureTraces([*keys.identities_in(key[1])], ends, forget)
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1
