@@ -39,6 +39,7 @@ from zyx.graph.ends import carry_ends
 from zyx.graph.given import Box, Number
 from zyx.graph.lines import carry_line
 from zyx.graph.rebuild import rebuild
+from zyx.lazy_import import lazy_import
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.shape import size_of
 
@@ -46,8 +47,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
+    from zyx.fusion import channels
     from zyx.graph import Graph
     from zyx.graph.node import Node
+    from zyx.kernels import attention, fourier, sorting
+else:
+    channels = lazy_import("zyx.fusion.channels", globals())
+    attention = lazy_import("zyx.kernels.attention", globals())
+    fourier = lazy_import("zyx.kernels.fourier", globals())
+    sorting = lazy_import("zyx.kernels.sorting", globals())
 
 #: How many ways there are to prepare nodes, each for devices that refuse the one before.
 WAYS: Final = 3
@@ -138,16 +146,12 @@ def prepare(
 
 def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, way: int) -> Node:
     """Return what `sort_order` does; imported where something is sorted."""
-    from zyx.kernels.sorting import sort_order
-
-    return sort_order(graph, node, info, way)
+    return sorting.sort_order(graph, node, info, way)
 
 
 def _transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, way: int) -> Node:
     """Return what `transformed` does; imported where something is transformed."""
-    from zyx.kernels.fourier import transformed
-
-    return transformed(graph, node, info, way)
+    return fourier.transformed(graph, node, info, way)
 
 
 def ways_of(order: Sequence[Node], info: DeviceInfo) -> int:
@@ -168,9 +172,7 @@ def _attended(
     graph: Graph, node: n.Cast, new: Mapping[Node, Node], users: Mapping[Node, int], info: DeviceInfo
 ) -> Node | None:
     """Return what `attended` does; imported where it may be."""
-    from zyx.kernels.attention import attended
-
-    return attended(graph, node, new, users, info)
+    return attention.attended(graph, node, new, users, info)
 
 
 def _check_size(node: Node) -> None:
@@ -266,6 +268,4 @@ def _laid_out(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     staged = in_stages(graph, node, info)
     if staged is not node or not info.wmma or contraction_operands(node) is None:
         return staged
-    from zyx.fusion.channels import channels_last  # for few devices
-
-    return channels_last(graph, node, info)
+    return channels.channels_last(graph, node, info)

@@ -9,6 +9,7 @@ from zyx.backend.collectives import Collectives
 from zyx.backend.library import LibraryKernel
 from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsError, UnsupportedError
 from zyx.hookspecs import BackendConfig, KernelPass
+from zyx.lazy_import import lazy_import
 from zyx.plugins import check
 from zyx.plugins.measured import kept_rates
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, DeviceInfo, MemoryPool
     from zyx.hookspecs import BackendInfo
+    from zyx.kernel import parse
+    from zyx.passes import pipeline
     from zyx.plugins.border import Border
     from zyx.plugins.manager import Backend, PluginManager
+else:
+    parse = lazy_import("zyx.kernel.parse", globals())
+    pipeline = lazy_import("zyx.passes.pipeline", globals())
 
 _HOST: Final = "host"
 
@@ -334,13 +340,10 @@ def _take_rates(opening: _Opening, directory: Path) -> None:
 
 
 def _compile_least(device: Device) -> None:
-    from zyx.kernel.parse import parse_kernel
-    from zyx.passes.pipeline import run_passes, standard_passes
-
-    kernel = parse_kernel(
+    kernel = parse.parse_kernel(
         "kernel least\n%0 = global f32[1]\n%1 = const 0 : i64\n%2 = const 1.0 : f32\nstore %0[%1] = %2"
     )
-    device.release(device.compile(run_passes(kernel, standard_passes(device.info))))
+    device.release(device.compile(pipeline.run_passes(kernel, pipeline.standard_passes(device.info))))
 
 
 class _Opening:
