@@ -32,7 +32,7 @@ from zyx.fusion.movement import Move, RootRanges
 from zyx.fusion.params import nodes_to_keep_apart
 from zyx.fusion.region import FusedRegion, follow, is_turned
 from zyx.fusion.scans import may_be_followed
-from zyx.fusion.stages import rows_of, rows_wanted
+from zyx.fusion.split_reductions import rows_of, rows_wanted
 from zyx.graph import node as n
 from zyx.nest import expr as e
 from zyx.nest.pool import Pool

@@ -1,6 +1,6 @@
 """Rewrite a graph for one device, before it is divided into kernels.
 
-1. A reduction with too few results to keep the device busy is done in steps (`zyx.fusion.stages`), and scans of
+1. A reduction with too few results to keep the device busy is done in steps (`zyx.fusion.split_reductions`), and scans of
    which there are too few in blocks (`zyx.fusion.scans`).
 2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own. What is
    only another shape of a node that is needed besides is that node.
@@ -32,7 +32,7 @@ from zyx.fusion.materialise import contraction_operands
 from zyx.fusion.movement import MOVEMENT
 from zyx.fusion.scans import split_scan
 from zyx.fusion.scattering import Helpers, in_parallel
-from zyx.fusion.stages import in_stages
+from zyx.fusion.split_reductions import split_reduction
 from zyx.fusion.windows import sum_of_windows
 from zyx.graph import node as n
 from zyx.graph.ends import carry_ends
@@ -265,7 +265,7 @@ def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
 
 def _laid_out(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     """Return the reduction in two steps if that is better, or of factors that lie as warps take them."""
-    staged = in_stages(graph, node, info)
+    staged = split_reduction(graph, node, info)
     if staged is not node or not info.wmma or contraction_operands(node) is None:
         return staged
     return channels.channels_last(graph, node, info)
