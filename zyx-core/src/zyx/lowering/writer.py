@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from zyx.dtype import DType
-    from zyx.lowering.cases import Case
     from zyx.lowering.emit import Emitter
     from zyx.lowering.storage import Storage
     from zyx.lowering.tree import RangeLoop, Tree
+    from zyx.lowering.unswitching import Case
     from zyx.nest.data import Nest, Statement
 
 #: Bytes of the largest load of a thread.

@@ -1,4 +1,4 @@
-"""Find where the masks of what is written out hold as a whole, or not at all.
+"""Loop unswitching: find where the masks of what is written out hold as a whole, or not at all.
 
     for i < 100:  out[64 * i + lane] = x[64 * i + lane] if 64 * i + lane < 3000 else y[64 * i + lane - 3000]
 
@@ -89,7 +89,7 @@ class _Test:
         return self.low // -self.factor + 1, self.high // -self.factor
 
 
-def find_cases(pool: Pool, roots: Iterable[Expr], written_out: int, *, of_lanes: bool = True) -> list[Case]:
+def unswitched_cases(pool: Pool, roots: Iterable[Expr], written_out: int, *, of_lanes: bool = True) -> list[Case]:
     """Return cases that are worth a body of their own; no two of them hold at once.
 
     Args:
