@@ -2,8 +2,8 @@
 
 `axis` is an integer, several, or None for all; ``keepdims`` keeps the combined axes with size 1. Sums and products of
 integers and bools are int64 or uint64, those of float16 and bfloat16 are accumulated in float32. Sums of floats are
-taken by blocks (`zyx.lowering.blocked_sums`): their errors are those of sums by pairs, in another order on every device.
-Extremes are NaN if an element is. `out` is None: it stands there so that NumPy's functions take tensors, as in
+taken by blocks (`zyx.lowering.blocked_sums`): their errors are those of sums by pairs, in another order on every
+device. Extremes are NaN if an element is. `out` is None: it stands there so that NumPy's functions take tensors, as in
 ``np.mean(x)``.
 """
 

@@ -1,7 +1,7 @@
 """Rewrite a graph for one device, before it is divided into kernels.
 
-1. A reduction with too few results to keep the device busy is done in steps (`zyx.fusion.split_reductions`), and scans of
-   which there are too few in blocks (`zyx.fusion.scans`).
+1. A reduction with too few results to keep the device busy is done in steps (`zyx.fusion.split_reductions`), and scans
+   of which there are too few in blocks (`zyx.fusion.scans`).
 2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own. What is
    only another shape of a node that is needed besides is that node.
 3. An `Alias` is its source, and what has no elements is a constant.

@@ -1,4 +1,4 @@
-"""Split reductions with too few results to keep a device busy (split-K, where they are products): they take several steps.
+"""Split reductions that have too few results to keep a device busy: split-K, where they are products of matrices.
 
     sum over both axes of x[4096, 5000]                    one result
     =>  sum over axis 1 of x as [2048, 10000]              so many that all units have groups to run

@@ -66,7 +66,7 @@ from zyx.runtime.tracing import Tracing, Unfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from zyx.jit import dims, lengthy, parameters
+    from zyx.jit import bucketed, dims, parameters
     from zyx.jit import entry as entries
     from zyx.jit import exact_key as keys
     from zyx.jit import lengths as traced_lengths
@@ -74,11 +74,11 @@ if TYPE_CHECKING:
     from zyx.jit import static as static_parameters
     from zyx.jit import structure as structures
     from zyx.jit import traced as tracing_run
+    from zyx.jit.bucketed import BucketedTrace, Call
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
     from zyx.jit.lengths import Served, TracedWay
-    from zyx.jit.lengthy import Call, Lengthy
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.specialise.table import Outline
@@ -88,7 +88,7 @@ else:
     keys = lazy_import("zyx.jit.exact_key", globals())
     structures = lazy_import("zyx.jit.structure", globals())
     traced_lengths = lazy_import("zyx.jit.lengths", globals())
-    lengthy = lazy_import("zyx.jit.lengthy", globals())
+    bucketed = lazy_import("zyx.jit.bucketed", globals())
     traced_numbers = lazy_import("zyx.jit.numbers", globals())
     parameters = lazy_import("zyx.jit.parameters", globals())
     static_parameters = lazy_import("zyx.jit.static", globals())
@@ -123,7 +123,7 @@ class SignatureTraces:
     def __init__(
         self, objects: Sequence[object], others: Sequence[object], forget: Callable[[weakref.ref[object]], None]
     ) -> None:
-        self.entries: list[Any] = []  # for many lengths, `zyx.jit.lengthy.Lengthy`
+        self.entries: list[Any] = []  # for many lengths, `zyx.jit.bucketed.BucketedTrace`
         self.ends = [weakref.ref(object_, forget) for object_ in (*objects, *others)]
         self.owner = id(objects[0]) if objects else 0
         self.used = 0
@@ -320,7 +320,7 @@ class Jit(Generic[P, R]):
             if is_new:
                 sized.rows = [sizes]
         if declared or sized.ways or sized.sized or sized.rows != [sizes]:
-            call = lengthy.Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
+            call = bucketed.Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
             done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
             if done is not None:
                 if len(self._served) >= _MOST_SERVED:
@@ -378,7 +378,7 @@ class Jit(Generic[P, R]):
         def key_of(way: TracedWay) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
-        def keep(way: TracedWay, trace: Lengthy) -> SignatureTraces:
+        def keep(way: TracedWay, trace: BucketedTrace) -> SignatureTraces:
             self._served.clear()
             return self._keep(key_of(way), trace, way)
 
@@ -396,7 +396,7 @@ class Jit(Generic[P, R]):
             return "its arguments are of another kind, or have other values that it looks at"
         return "numbers among its arguments change, and are given to one trace from now on"
 
-    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> SignatureTraces:
+    def _keep(self, key: _Key, traced: Entry | BucketedTrace, *ends: object) -> SignatureTraces:
         """Keep a new trace, return where, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:

@@ -1,4 +1,4 @@
-"""Blocked summation: long sums of floats in blocks, so that their rounding errors stay as small as those of sums by pairs.
+"""Blocked summation of floats, so that the rounding errors of long sums stay as small as those of sums by pairs.
 
     for i < 100000: a += x[i]        for b < 2000:
                                 =>       a = 0
