@@ -20,7 +20,7 @@ from zyx.lazy_import import lazy_import
 from zyx.nest.digest import digest_of_nests
 from zyx.runtime.attempt import Attempt
 from zyx.runtime.background import Background
-from zyx.runtime.kept import KeptKernels, Origin
+from zyx.runtime.kernel_cache import KernelCache, Origin
 from zyx.runtime.steps import LaunchStep
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Compiler:
     def __init__(
         self,
         trace: Trace,
-        kept: KeptKernels | None = None,
+        kept: KernelCache | None = None,
         store: TuningStore | None = None,
         tuned: Callable[[Sequence[Nest], str, Device], None] | None = None,
         others: Callable[[Device], Mapping[str, Callable[[dict[str, Any]], Move]]] = lambda device: {},
@@ -104,7 +104,7 @@ class Compiler:
         self.store = TuningStore(None) if store is None else store
         self._tuned = tuned
         self._others = others
-        self._kept = KeptKernels(None, 0) if kept is None else kept
+        self._kept = KernelCache(None, 0) if kept is None else kept
         self._made: Lowering | None = None
         self._programs: OrderedDict[Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
         self._kernels: dict[Key, Key] = {}  # by nests

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.nest.data import Nest
     from zyx.plugins import border
-    from zyx.runtime import bounded, candidates, collector, kept
+    from zyx.runtime import bounded, candidates, collector, kernel_cache
     from zyx.runtime import compiler as compiling
     from zyx.runtime import plan as planned
     from zyx.runtime import planner as planning
@@ -61,7 +61,7 @@ else:
     candidates = lazy_import("zyx.runtime.candidates", globals())
     collector = lazy_import("zyx.runtime.collector", globals())
     compiling = lazy_import("zyx.runtime.compiler", globals())
-    kept = lazy_import("zyx.runtime.kept", globals())
+    kernel_cache = lazy_import("zyx.runtime.kernel_cache", globals())
     planned = lazy_import("zyx.runtime.plan", globals())
     planning = lazy_import("zyx.runtime.planner", globals())
     paths = lazy_import("zyx.settings.paths", globals())
@@ -355,7 +355,7 @@ class Plans(OpenDevices):
         """Compiles kernels."""
         if self._compiler is None:
             settings = self.settings
-            kernels = kept.KeptKernels(paths.cache_directory(settings), settings.cache.max_bytes)
+            kernels = kernel_cache.KernelCache(paths.cache_directory(settings), settings.cache.max_bytes)
             self._compiler = compiling.Compiler(
                 self.trace, kernels, self._new_store(), self._tuned, self._moves_of_others
             )

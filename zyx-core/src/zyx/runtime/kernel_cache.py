@@ -1,4 +1,4 @@
-"""Rendered kernels on disk, and which nests become which: a later process neither schedules nor renders.
+"""The cache of rendered kernels on disk, by the nests that become each: a later process neither schedules nor renders.
 
 An entry is for a kernel, or for nests or a hand-written kernel which become one; and for all that the way from these to
 the text depends on: the device's record and dialect, and the code of core and of the backend, by the sizes and times of
@@ -60,7 +60,7 @@ class _About(NamedTuple):
     decoder: msgspec.msgpack.Decoder[object]
 
 
-class KeptKernels:
+class KernelCache:
     """What is kept; see the module.
 
     Args:
