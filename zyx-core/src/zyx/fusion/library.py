@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.dtype import float32
 from zyx.fusion.materialise import contraction_operands
 from zyx.graph import node as n
-from zyx.schedule.seeds.few_rows import FEW_ROWS
+from zyx.schedule.seeds.skinny_products import FEW_ROWS
 from zyx.shape import size_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from zyx.fusion.materialise import below_movement, contraction_operands
 from zyx.fusion.movement import runs_along
 from zyx.graph import node as n
 from zyx.ops import identity
-from zyx.schedule.seeds.few_rows import COLUMNS_OF_A_UNIT, FEW_ROWS
+from zyx.schedule.seeds.skinny_products import COLUMNS_OF_A_UNIT, FEW_ROWS
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
