@@ -14,7 +14,7 @@
 9. A sum of several products of matrices, as gradients have it, becomes several sums: each is one that is known how to
    compute fast.
 10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.kernels.attention`).
-11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.fusion.channels`).
+11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.fusion.channels_last`).
 12. Fourier transforms become hand-written kernels, or sums of products (`zyx.kernels.fourier`).
 13. Pairs that were taken apart and are put together again are what they were (`zyx.fusion.interleaved`).
 """
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.fusion import channels
+    from zyx.fusion import channels_last
     from zyx.graph import Graph
     from zyx.graph.node import Node
     from zyx.kernels import attention, fourier, sorting
 else:
-    channels = lazy_import("zyx.fusion.channels", globals())
+    channels_last = lazy_import("zyx.fusion.channels_last", globals())
     attention = lazy_import("zyx.kernels.attention", globals())
     fourier = lazy_import("zyx.kernels.fourier", globals())
     sorting = lazy_import("zyx.kernels.sorting", globals())
@@ -268,4 +268,4 @@ def _laid_out(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     staged = split_reduction(graph, node, info)
     if staged is not node or not info.wmma or contraction_operands(node) is None:
         return staged
-    return channels.channels_last(graph, node, info)
+    return channels_last.channels_last(graph, node, info)
