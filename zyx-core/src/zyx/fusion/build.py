@@ -13,8 +13,8 @@ from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
 from zyx.fusion.cost import inline_cost
 from zyx.fusion.movement import MOVEMENT
+from zyx.fusion.offset_specialisation import clamped_start
 from zyx.fusion.region import mask_needed, moved_view
-from zyx.fusion.starts import clamped_start
 from zyx.fusion.threefry import random_word
 from zyx.graph import node as n
 from zyx.graph.ends import Ends, ends_of

@@ -13,10 +13,10 @@ from zyx.fusion.arrange import arrange, donate, link_by_link
 from zyx.fusion.build import build_nest
 from zyx.fusion.division import Division
 from zyx.fusion.library import product_in
+from zyx.fusion.offset_specialisation import SharedKernel, share_kernels
 from zyx.fusion.partition import partition
 from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare, ways_of
-from zyx.fusion.starts import SharedKernel, share_kernels
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall

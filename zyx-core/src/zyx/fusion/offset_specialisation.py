@@ -1,4 +1,4 @@
-"""Kernels of one plan that differ only in where they read: the start is given as a number, and one kernel serves all.
+"""Offset specialisation: kernels of one plan that differ only in where they read are one, which is given the offset.
 
     x[:, 0] @ w, x[:, 1] @ w, ...       steps of a recurrence, over x[16, 32, 20]
 
