@@ -11,6 +11,7 @@ import pytest
 from zyx.kernel import data as k
 from zyx.kernel import run as interpreter
 from zyx.kernel.verify import verify
+from zyx.lowering import blocked_sums
 from zyx.lowering.lower import lower
 from zyx.nest.data import Kind
 from zyx.ops import BinaryOp, ReduceOp
