@@ -98,7 +98,7 @@ def test_each_kernel_is_kept_once_with_what_becomes_it(computed, entries):
 def test_what_other_code_or_another_device_has_kept_is_not_taken(computed, monkeypatch, what):
     computed()
     if what == "code":
-        monkeypatch.setattr(kept, "_code_of", lambda package: "changed")
+        monkeypatch.setattr(kernel_cache, "_code_of", lambda package: "changed")
     elif what == "dialect":
         monkeypatch.setattr(Writing, "dialect", "another")
     else:
