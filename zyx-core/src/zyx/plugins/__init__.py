@@ -4,7 +4,7 @@
     discover   which installed packages declare a backend
     check      whether what a package declares is a backend of this version
     check_info whether the record of a device is one that others can compute with
-    border     where their code is run from, whatever it does
+    watchdog   where their code is run from, whatever it does
     verdict    what an exception of theirs means
     manager    loading: one backend at a time, every failure kept with its step and reason
     opening    pools and devices, opened when they are first needed

@@ -227,7 +227,7 @@ def _record(device: Device, name: str) -> DeviceInfo:
         raise _invalid(BackendStep.DEVICES, f"the info of device {name} cannot be used: {fault}")
     try:
         again = device.info
-    except Exception as error:  # border: the class of another package
+    except Exception as error:  # boundary: the class of another package
         raise _invalid(
             BackendStep.DEVICES, f"the info of device {name} can be had once only; then it raises {explain(error)}"
         ) from error

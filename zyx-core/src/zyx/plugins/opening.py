@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from zyx.hookspecs import BackendInfo
     from zyx.kernel import parse
     from zyx.passes import pipeline
-    from zyx.plugins.border import Border
     from zyx.plugins.manager import Backend, PluginManager
+    from zyx.plugins.watchdog import Watchdog
 else:
     parse = lazy_import("zyx.kernel.parse", globals())
     pipeline = lazy_import("zyx.passes.pipeline", globals())
@@ -72,8 +72,8 @@ class OpenedBackends:
         Raises:
             SettingsError: Its section of the configuration is wrong.
         """
-        with self.manager.border() as border:
-            return self._open_one(name, border)
+        with self.manager.watchdog() as watchdog:
+            return self._open_one(name, watchdog)
 
     def open_all(self) -> None:
         """Open every backend that is installed and not switched off, by name.
@@ -81,9 +81,9 @@ class OpenedBackends:
         Raises:
             SettingsError: The section of one of them is wrong.
         """
-        with self.manager.border() as border:
+        with self.manager.watchdog() as watchdog:
             for name in self.manager.load():
-                self._open_one(name, border)
+                self._open_one(name, watchdog)
 
     def open_likely(self) -> Sequence[str]:
         """Open every backend that may have a device worth choosing; return the names of those that say they have none.
@@ -159,11 +159,11 @@ class OpenedBackends:
             return True
         if device.name not in self._compiles:
             try:
-                with self.manager.border() as border:
-                    border.run(functools.partial(_compile_least, device), f"a compilation of backend {name}")
+                with self.manager.watchdog() as watchdog:
+                    watchdog.run(functools.partial(_compile_least, device), f"a compilation of backend {name}")
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001  # border: the compiler of another package
+            except BaseException as error:  # noqa: BLE001  # boundary: the compiler of another package
                 backend.blame(f"{device.name} compiles nothing: {explain(error)}")
                 self._compiles[device.name] = False
             else:
@@ -211,7 +211,7 @@ class OpenedBackends:
                     raise
                 except BackendError:
                     continue
-                except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
+                except BaseException as error:  # noqa: BLE001  # boundary: the drivers of another package
                     self.manager.load()[name].blame(f"waiting for {text_of(pool.name)}: {explain(error)}")
 
     def close(self) -> None:
@@ -226,27 +226,27 @@ class OpenedBackends:
         self._known.clear()
         self._compiles.clear()
 
-    def _open_one(self, name: str, border: Border) -> BackendReport | None:
+    def _open_one(self, name: str, watchdog: Watchdog) -> BackendReport | None:
         backend = self.manager.load().get(name)
         if backend is None:
             return None
         if backend.report.state is BackendState.INSTALLED:
-            self._open(backend, border)
+            self._open(backend, watchdog)
         return backend.report
 
-    def _open(self, backend: Backend, border: Border) -> None:
+    def _open(self, backend: Backend, watchdog: Watchdog) -> None:
         name, info = backend.report.name, backend.info
         assert info is not None  # a backend in state INSTALLED was identified
         opening = _Opening()
         work = functools.partial(self._call_hooks, backend, info, opening, dict(self.pools))
         try:
             if backend.module:
-                border.run(work, f"the opening of backend {name}")
+                watchdog.run(work, f"the opening of backend {name}")
             else:
                 work()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # border: the hooks and drivers of another package
+        except BaseException as error:  # boundary: the hooks and drivers of another package
             if isinstance(error, SettingsError) and opening.step is BackendStep.CONFIG:
                 raise  # it is the user's
             state, advice = verdict(error, backend.report, backend.module)
@@ -305,8 +305,8 @@ class OpenedBackends:
         try:
             if not backend.module:
                 return backend.call(hook, **arguments)
-            with self.manager.border() as border:
-                return border.run(functools.partial(backend.call, hook, **arguments), f"{hook} of backend {name}")
+            with self.manager.watchdog() as watchdog:
+                return watchdog.run(functools.partial(backend.call, hook, **arguments), f"{hook} of backend {name}")
         except UnsupportedError:
             if passes:
                 raise
@@ -315,7 +315,7 @@ class OpenedBackends:
             backend.note(f"{hook}: {explain(error)}")
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # border: the hooks of another package
+        except BaseException as error:  # noqa: BLE001  # boundary: the hooks of another package
             backend.blame(f"{hook}: {explain(error)}")
         return None
 
@@ -326,7 +326,7 @@ class OpenedBackends:
                 thing.close()
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
+            except BaseException as error:  # noqa: BLE001  # boundary: the drivers of another package
                 backend.blame(f"closing {text_of(thing.name)}: {explain(error)}")
 
 

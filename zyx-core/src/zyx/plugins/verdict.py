@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import BackendError, DriverNotFoundError, NoDeviceError
-from zyx.plugins.border import Overdue
 from zyx.plugins.state import BackendState
+from zyx.plugins.watchdog import Overdue
 from zyx.settings import variables
 
 if TYPE_CHECKING:

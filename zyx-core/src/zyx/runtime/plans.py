@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zyx.graph import host_call, rebuild
     from zyx.graph.node import Node
     from zyx.nest.data import Nest
-    from zyx.plugins import border
+    from zyx.plugins import watchdog
     from zyx.runtime import bounded, candidates, collector, kernel_cache
     from zyx.runtime import compiler as compiling
     from zyx.runtime import plan as planned
@@ -56,7 +56,7 @@ else:
     host_call = lazy_import("zyx.graph.host_call", globals())
     rebuild = lazy_import("zyx.graph.rebuild", globals())
     pairs = lazy_import("zyx.pairs", globals())
-    border = lazy_import("zyx.plugins.border", globals())
+    watchdog = lazy_import("zyx.plugins.watchdog", globals())
     bounded = lazy_import("zyx.runtime.bounded", globals())
     candidates = lazy_import("zyx.runtime.candidates", globals())
     collector = lazy_import("zyx.runtime.collector", globals())
@@ -373,15 +373,15 @@ class Plans(OpenDevices):
         """Run the code of another package for as long as it may take; see `zyx.autotune.passes.Guard`."""
         if what in self._overdue:
             raise TimeoutError(f"{what} did not come back before, and is left aside")
-        with self.backends.manager.border() as guard:
+        with self.backends.manager.watchdog() as guard:
             try:
                 return guard.run(work, what)
-            except border.Overdue as error:
+            except watchdog.Overdue as error:
                 self._overdue.add(what)
                 raise TimeoutError(f"{error}; it is left aside") from error
             except (KeyboardInterrupt, ZyxError):
                 raise
-            except BaseException as error:  # border: the code of another package
+            except BaseException as error:  # boundary: the code of another package
                 raise ScheduleError(f"{what}: {type(error).__name__}: {error}") from error
 
     @property
