@@ -44,7 +44,7 @@ _MARK: Final = "zyx_impl"  # the attribute that `hookimpl` sets
 
 
 class Refusal(Exception):
-    """The verdict that a backend is not taken; the manager turns it into a report, so nobody else sees it."""
+    """A backend is not taken; the manager turns it into a report, so nobody else sees it."""
 
     def __init__(self, state: BackendState, step: BackendStep, reason: str, advice: str = "") -> None:
         super().__init__(reason)

@@ -10,9 +10,9 @@ from zyx.builtin.plugin import BUILT_IN
 from zyx.errors import SettingsError
 from zyx.plugins import check
 from zyx.plugins.check import Refusal
+from zyx.plugins.diagnosis import TIMEOUT, advice_for, diagnose
 from zyx.plugins.discover import installed
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep, package_of
-from zyx.plugins.verdict import TIMEOUT, advice_for, verdict
 from zyx.plugins.watchdog import Overdue, Watchdog
 from zyx.plugins.words import explain, one_line, text_of
 from zyx.settings import variables
@@ -203,7 +203,7 @@ class PluginManager:
         except BaseException as error:  # noqa: BLE001  # boundary: the module and the hooks of another package
             if isinstance(error, Overdue):
                 _given_up[key] = loading
-            state, advice = verdict(error, report, entry.value)
+            state, advice = diagnose(error, report, entry.value)
             if loading.step is BackendStep.IMPORT:
                 state = BackendState.IMPORT_FAILED
             self._identify(backend, loading)

@@ -11,9 +11,9 @@ from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsErr
 from zyx.hookspecs import BackendConfig, KernelPass
 from zyx.lazy_import import lazy_import
 from zyx.plugins import check
+from zyx.plugins.diagnosis import diagnose
 from zyx.plugins.measured import kept_rates
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep
-from zyx.plugins.verdict import verdict
 from zyx.plugins.words import explain, shown, text_of
 from zyx.settings.paths import cache_directory, thread_count
 from zyx.settings.section import Nothing, backend_section
@@ -249,7 +249,7 @@ class OpenedBackends:
         except BaseException as error:  # boundary: the hooks and drivers of another package
             if isinstance(error, SettingsError) and opening.step is BackendStep.CONFIG:
                 raise  # it is the user's
-            state, advice = verdict(error, backend.report, backend.module)
+            state, advice = diagnose(error, backend.report, backend.module)
             backend.fail(opening.step, error, state, advice)
             return
         self._pools_of[name], self._devices_of[name] = opening.pools, opening.devices

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TIMEOUT: Final = variables.VARIABLE_OF["devices.timeout_s"]
 
 
-def verdict(error: BaseException, report: BackendReport, module: str) -> tuple[BackendState, str]:
+def diagnose(error: BaseException, report: BackendReport, module: str) -> tuple[BackendState, str]:
     """Return the state of a backend whose hooks raised `error`, and what to do about it.
 
     Args:
