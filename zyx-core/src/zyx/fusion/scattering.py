@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.dtype import accumulator
-from zyx.fusion.phases import combines_indivisibly
 from zyx.fusion.segmented_scan import by_segmented_scan, from_start
+from zyx.fusion.split_scatters import combines_indivisibly
 from zyx.graph import node as n
 from zyx.graph.places import is_distinct
 from zyx.ops import BinaryOp, ReduceOp, identity

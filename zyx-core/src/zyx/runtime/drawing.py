@@ -53,7 +53,7 @@ class Drawn:
     node_of: Mapping[Param, Node]
 
     @property
-    def is_in_phases(self) -> bool:
+    def is_split_scatter(self) -> bool:
         """Whether the nests are of several launches."""
         return len(self.nests) > len(self.parts)
 

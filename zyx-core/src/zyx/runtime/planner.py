@@ -15,8 +15,8 @@ from zyx.fusion.division import Division
 from zyx.fusion.library import product_in
 from zyx.fusion.offset_specialisation import SharedKernel, share_kernels
 from zyx.fusion.partition import partition
-from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare, ways_of
+from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
@@ -356,8 +356,8 @@ class _Making:
             nests.append(build_nest(part, params))
             check_work(nests[-1], part)
         node_of = {param: node for node, param in reversed(params.items())}
-        phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
-        return Drawn(parts, phases or nests, node_of)
+        scatter = split_scatter(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
+        return Drawn(parts, scatter or nests, node_of)
 
     def _body(self, device: Device, outputs: Sequence[Node], written: WrittenRows) -> list[Launched]:
         """Return the launches of the body of a loop; what they store for each of its outputs is noted in `written`.
@@ -386,7 +386,7 @@ class _Making:
                 return steps_of(root.kernel, wanted, root.sources, plan, most_bytes=most_bytes)
             return [self._custom(drawn.parts, device, root in division.served)]
         name = name_of(drawn.parts)
-        if drawn.is_in_phases:
+        if drawn.is_split_scatter:
             return [
                 self._start([nest], its_name, device, drawn, shared)
                 for nest, its_name in zip(shared.nests, (f"{name}_base", name), strict=True)
