@@ -78,7 +78,7 @@ TARGETS: dict[str, list[str]] = {
         "schedule/test_partition.py",
         "schedule/test_repetition.py",
     ],
-    "zyx/fusion/repetition.py": [
+    "zyx/fusion/recomputation.py": [
         "schedule/test_materialise.py",
         "schedule/test_repetition.py",
         "schedule/test_partition.py",
