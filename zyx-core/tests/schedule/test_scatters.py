@@ -1,4 +1,4 @@
-"""Scatters in parallel: in two launches, by indivisible combinations, by copies of the places, by the winners of places."""
+"""Scatters in parallel: in two launches, by indivisible combinations, by copies of places, by the winners of places."""
 
 from __future__ import annotations
 

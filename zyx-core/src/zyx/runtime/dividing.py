@@ -35,7 +35,7 @@ from zyx.graph.walk import topological
 from zyx.nest.data import params_of
 from zyx.nest.digest import digest_of_nests
 from zyx.runtime.drawing import name_of
-from zyx.runtime.places import Hosted
+from zyx.runtime.memory_planning import Hosted
 from zyx.runtime.planner import Planner
 from zyx.schedule import fallback
 from zyx.shape import size_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.drawing import Drawn
-    from zyx.runtime.places import Launched
+    from zyx.runtime.memory_planning import Launched
     from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime
 

@@ -27,7 +27,7 @@ _MOST_POINTS: Final = 1 << 56
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A kernel to launch, while it is being compiled; see `zyx.runtime.places.Launched`."""
+    """A kernel to launch, while it is being compiled; see `zyx.runtime.memory_planning.Launched`."""
 
     device: Device
     program: Future[Program]

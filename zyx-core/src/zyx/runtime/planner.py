@@ -31,7 +31,7 @@ from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.looping import WrittenRows, steps_of
-from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
+from zyx.runtime.memory_planning import Copy, Hosted, Launched, plan_memory
 from zyx.runtime.plan import Plan, Slice
 from zyx.runtime.steps import CopyStep, LaunchStep, Step
 from zyx.shape import size_of
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from zyx.nest.expr import Param
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
-    from zyx.runtime.places import Action
+    from zyx.runtime.memory_planning import Action
     from zyx.specialise.lengths import Bounded
     from zyx.specialise.numbers import Given
     from zyx.specialise.table import Table
@@ -455,7 +455,7 @@ class _Making:
             if node not in numbers:
                 numbers[node] = len(leaves) + len(slices)
                 slices.append(self._slice(node))
-        temporaries = place_temporaries(numbers, len(leaves) + len(slices), actions, self._slice)
+        temporaries = plan_memory(numbers, len(leaves) + len(slices), actions, self._slice)
         steps: list[Step] = []
         for action in actions:
             if isinstance(action, Copy):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zyx.nest.expr import Param
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.kernel_times import KernelTime
-    from zyx.runtime.places import Hosted, Launched
+    from zyx.runtime.memory_planning import Hosted, Launched
     from zyx.runtime.plan import Plan
     from zyx.runtime.steps import LaunchStep
 

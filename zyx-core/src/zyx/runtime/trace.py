@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zyx.runtime.bars import Bar
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
-    from zyx.runtime.places import Hosted, Launched
+    from zyx.runtime.memory_planning import Hosted, Launched
     from zyx.runtime.plan import Plan
     from zyx.runtime.stages import Following
     from zyx.runtime.steps import LaunchStep, Step

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.nest.data import Nest
     from zyx.runtime.dividing import Drawing
-    from zyx.runtime.places import Hosted
-    from zyx.runtime.places import Launched as Kernel
+    from zyx.runtime.memory_planning import Hosted
+    from zyx.runtime.memory_planning import Launched as Kernel
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.steps import LaunchStep
 
