@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.schedule.plan import Plan
-from zyx.schedule.seeds.joined import join_sides
+from zyx.schedule.seeds.implicit_gemm import join_sides
 from zyx.schedule.seeds.register_tiles import register_tile_seeds
 from zyx.schedule.seeds.scans import scan_seeds
 from zyx.schedule.seeds.skinny_products import skinny_product_seeds

@@ -29,7 +29,7 @@ from zyx.nest.data import Kind
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves.values import conversion_of
 from zyx.schedule.seeds.copies import stage_factor
-from zyx.schedule.seeds.joined import join_loops
+from zyx.schedule.seeds.implicit_gemm import join_loops
 from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from zyx.nest import expr as e
 from zyx.nest.data import Kind
 from zyx.schedule.moves import TensorCore
 from zyx.schedule.seeds.copies import stage_factor
-from zyx.schedule.seeds.joined import join_loops
+from zyx.schedule.seeds.implicit_gemm import join_loops
 from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:
