@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import Served, TracedWay
+    from zyx.jit.lengths import BucketReplay, TracedWay
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.specialise.table import Outline
@@ -104,7 +104,7 @@ MOST_TRACES: Final = 128
 #: Most of them of one signature, for different states of the objects that it uses.
 MOST_OF_ONE_SIGNATURE: Final = 4
 #: Most calls that are remembered to have been served by traces for sizes that vary.
-_MOST_SERVED: Final = 1024
+_MOST_REPLAYS: Final = 1024
 
 
 class SignatureTraces:
@@ -201,7 +201,7 @@ class Jit(Generic[P, R]):
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
         self._kept: dict[_Key, SignatureTraces] = {}
         self._token = object()  # by which the runtime knows its calls
-        self._served: dict[_Key, Served] = {}
+        self._replays: dict[_Key, BucketReplay] = {}
         self._latest: _Latest | None = None
         self._calls = 0
 
@@ -265,7 +265,7 @@ class Jit(Generic[P, R]):
                             except Unfit:
                                 is_unfit = True
                                 break
-                elif alike is None and (served := self._served.get(key)) is not None:
+                elif alike is None and (served := self._replays.get(key)) is not None:
                     results = served.run(tensors)
                     if results is not None:
                         self._calls = served.kept.used = self._calls + 1
@@ -323,9 +323,9 @@ class Jit(Generic[P, R]):
             call = bucketed.Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
             done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
             if done is not None:
-                if len(self._served) >= _MOST_SERVED:
-                    self._served.clear()
-                result, self._served[key] = done
+                if len(self._replays) >= _MOST_REPLAYS:
+                    self._replays.clear()
+                result, self._replays[key] = done
                 return None, result
         with runtime.lock:
             varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
@@ -370,7 +370,7 @@ class Jit(Generic[P, R]):
 
     def _at_length(
         self, key: _Key, outline: Outline, call: Call, sizes: tuple[int, ...], declared: Declared | None
-    ) -> tuple[R, Served] | None:
+    ) -> tuple[R, BucketReplay] | None:
         """Return what a call gives by a trace for sizes that vary; None if it is to have a trace of its own."""
         if call.runtime.planner.is_deterministic or GROUP in key[3]:
             return None  # other kernels add up in another order; and plans of several devices take buffers
@@ -379,7 +379,7 @@ class Jit(Generic[P, R]):
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
         def keep(way: TracedWay, trace: BucketedTrace) -> SignatureTraces:
-            self._served.clear()
+            self._replays.clear()
             return self._keep(key_of(way), trace, way)
 
         return traced_lengths.run_at_length(
@@ -443,7 +443,7 @@ class Jit(Generic[P, R]):
         for runtime in {key[0] for key in self._kept}:
             runtime.outlines.forget(self._token)
         self._kept.clear()
-        self._served.clear()
+        self._replays.clear()
         self._latest = None
 
 
@@ -451,7 +451,7 @@ def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:
     """Forget a signature, of which an object has died. May be called anywhere, and takes no lock."""
     jitted = reference()
     if jitted is not None and jitted._kept.pop(key, None) is not None and key[1][0] == "lengths":
-        jitted._served.clear()
+        jitted._replays.clear()
 
 
 @overload

@@ -71,7 +71,7 @@ def run_at_length(
     declared: Declared | None,
     kept: Callable[[TracedWay], SignatureTraces | None],
     keep: Callable[[TracedWay, BucketedTrace], SignatureTraces],
-) -> tuple[Any, Served] | None:
+) -> tuple[Any, BucketReplay] | None:
     """Return what a call gives by a trace for many lengths, and what gives it again.
 
     None if it is to have a trace of its own.
@@ -224,7 +224,7 @@ class TracedWay(specialise.Way):
         self._stepped: dict[tuple[int, ...], TracedWay] = {}
         self._beside: dict[tuple[int, ...], TracedWay] = {}
         self._seen: set[tuple[int, ...]] | None = None if is_declared or counted_by else set()
-        self._served = 0
+        self._replays = 0
 
     def saw(self, rows: Iterable[tuple[int, ...]]) -> Self:
         """Note the lengths of calls, and return it."""
@@ -290,7 +290,7 @@ class TracedWay(specialise.Way):
 
     def may_trace(self) -> bool:
         """Whether one more trace is to be made."""
-        return self.pinned < _MOST_PINNED and self.traced < _MOST_MADE + self._served // _SERVED_FOR_ONE
+        return self.pinned < _MOST_PINNED and self.traced < _MOST_MADE + self._replays // _SERVED_FOR_ONE
 
     def run(
         self,
@@ -299,22 +299,22 @@ class TracedWay(specialise.Way):
         call: Call,
         lengths: tuple[int, ...],
         kept: SignatureTraces,
-    ) -> tuple[Any, Served] | None:
+    ) -> tuple[Any, BucketReplay] | None:
         """Return what a trace gives for a call, and what gives it again; None if it, or no plan of it, is for that."""
         bounded = trace.at(lengths, call.tensors)
         if bounded is None:
             return None
-        self._served += 1
+        self._replays += 1
         self.ran(lengths, bounded.points)
         numbers: list[Any] = [*call.numbers, lengths]
         try:
-            return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self, kept)
+            return bounded.run(call.tensors, outside, numbers), BucketReplay(bounded, numbers, self, kept)
         except Unfit:
             return None
 
 
-class Served(NamedTuple):
-    """A call that was served at a length, to be served again.
+class BucketReplay(NamedTuple):
+    """A call that was run by a plan for a greatest length, to be replayed.
 
     Attributes:
         bounded: What runs it.
