@@ -357,7 +357,7 @@ class _NestBuilder:
         return inside
 
     def _packed(self, node: Box | Packed, point: tuple[Expr, ...], param: e.Param) -> Expr:
-        """Return where an element lies of what has as many places as numbers say."""
+        """Return the offset of an element in a buffer whose strides are given at the launch."""
         pool, shape, count = self._pool, node.shape, len(node.strides)
         terms = [pool.flatten(point[count:], shape[count:])]
         for index, stride in zip(point, node.strides, strict=False):

@@ -33,7 +33,7 @@ _LEAST_WORK: Final = 1 << 27
 
 
 def product_in(part: KernelPart) -> Node | None:
-    """Return the product of matrices that `part` computes along with what follows it, if it is a large one.
+    """Return the large product of matrices in `part`, which a library may compute apart from its epilogue.
 
     It is the node after which the sums are of the dtype that they are rounded to, if nothing needs them before.
     """

@@ -212,7 +212,7 @@ def _keep_in_pieces(operand: Node, kept: set[Node]) -> None:
 
 
 def _piece(node: n.Reshape) -> float:
-    """Return the elements that lie together of the axes that `node` makes one of; infinity if it makes none of others.
+    """Return the contiguous elements within the merged last axis of a reshape; infinity if it merges no others.
 
     The last such axis counts: products sum along it.
     """

@@ -67,7 +67,7 @@ class _Reach:
 
 
 def clamped_start(pool: Pool, param: Param, most: int, unit: int = 1) -> Expr:
-    """Return a number as an index, a multiple of `unit` that is at most `most`, whatever the number is."""
+    """Return the index that a number counts in multiples of `unit`, clamped to 0 and `most`."""
     start = pool.number(param)
     limit = most // unit
     for op, bound in ((BinaryOp.MAX, 0), (BinaryOp.MIN, limit)):
@@ -120,7 +120,7 @@ def _reach(nests: Sequence[Nest]) -> dict[Param, _Reach]:
 
 
 def _unit(read: e.Read) -> int:
-    """Return the most elements that a vector may have which is read there, if it has to lie at multiples of its size.
+    """Return the longest vector, in elements, whose alignment all strides of a read keep.
 
     It begins at multiples of it only if it divides all strides, and goes through the elements of a row without a rest
     only if it divides the row.
@@ -132,7 +132,7 @@ def _unit(read: e.Read) -> int:
 
 
 def _kind(nests: Sequence[Nest], reach: Mapping[Param, _Reach]) -> Hashable:
-    """Return what nests have in common that differ in where they read."""
+    """Return the key of nests up to their offsets: equal keys may share a kernel."""
     to_zero = {param: (one.low, None) for param, one in reach.items()}
     units = tuple(math.gcd(one.low, one.unit) for one in reach.values())
     return digest_of_nests([_moved(nest, to_zero) for nest in nests]), units

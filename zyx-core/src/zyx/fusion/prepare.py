@@ -195,7 +195,7 @@ def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node
 
 
 def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
-    """Return the node that `node` is another shape of, if others need that too: one buffer is enough for all.
+    """Look through reshapes to the node whose buffer several users can share.
 
     Or if it is a product of matrices: no kernel that finds the places of its points by dividing takes that in. Or if
     parts of it were written to: it is where these are.
@@ -246,7 +246,7 @@ def _sum_of_products(
 
 
 def _summands(node: Node, users: Mapping[Node, int]) -> list[Node]:
-    """Return what `node` adds up, if nobody else needs that."""
+    """Return the summands of a chain of additions whose intermediate sums have no other users."""
     if isinstance(node, n.Binary) and node.op is BinaryOp.ADD and node.storage is None and users[node] == 1:
         return [summand for source in node.sources for summand in _summands(source, users)]
     return [node]
@@ -264,7 +264,7 @@ def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
 
 
 def _laid_out(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
-    """Return the reduction in two steps if that is better, or of factors that lie as warps take them."""
+    """Return the reduction, split if it has too few results, or with channels-last factors for tensor cores."""
     staged = split_reduction(graph, node, info)
     if staged is not node or not info.wmma or contraction_operands(node) is None:
         return staged

@@ -331,7 +331,7 @@ class Accumulation:
         return found
 
     def _places(self, statement: Compute | Scan, state: _Registers | _Memory, env: Env) -> Iterator[e.Expr]:
-        """Yield where each accumulator is in its array; those in memory in a loop that ends with the iteration."""
+        """Yield the index of each accumulator in its array; for those in memory, inside of a loop over them."""
         if isinstance(state, _Registers):
             yield from map(self._pool.index, range(state.count))
             return

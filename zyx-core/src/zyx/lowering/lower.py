@@ -109,7 +109,7 @@ def _param(param: Param) -> k.Define | k.Variable:
 
 
 def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
-    """Return nests whose groups all have as many threads, and that number; 0 if none has threads.
+    """Pad nests to the same number of threads a group, and return that number with them; 0 without threads.
 
     Ranges along the slowest axis of a nest are padded if it has fewer threads than another.
     """

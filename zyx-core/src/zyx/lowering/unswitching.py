@@ -38,7 +38,7 @@ Position: TypeAlias = "tuple[tuple[Expr, int], ...]"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Stretches (first, last) that some positions lie in, within which masks that depend on them are known.
+    """Intervals (first, last) of positions within which the masks that depend on these are constant.
 
     Attributes:
         stretches: The positions, with the first and the last point of the stretch of each.
@@ -135,7 +135,7 @@ def _stretches(pool: Pool, position: Position, tests: Sequence[_Test]) -> list[t
 
 
 def _divided(expr: Expr, written_out: int) -> _Test | None:
-    """Return what `expr` tests, if it tests a position: all terms that are not lanes or written out."""
+    """Divide a comparison into its position, all terms that are neither lanes nor unrolled, and the rest."""
     if not isinstance(expr, e.NonNegative):
         return None
     terms = expr.x.terms if isinstance(expr.x, e.Affine) else ((expr.x, 1),)

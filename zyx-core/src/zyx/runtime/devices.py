@@ -1,4 +1,4 @@
-"""What a runtime knows of devices: which there are, what names mean, which one is the default, and their memory."""
+"""The open devices of a runtime: finding them by name, the default one, and their memory."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class OpenDevices:
             self._configure(settings)
 
     def fixed_changes(self, settings: Settings) -> list[str]:
-        """Return the keys that differ between `settings` and those in force, and that devices are opened with."""
+        """Return the changed keys of `settings` that are fixed once a device is open."""
         before = self.settings
         pairs = {
             "devices.backends": (before.devices.backends, settings.devices.backends),

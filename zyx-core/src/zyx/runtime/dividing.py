@@ -267,7 +267,7 @@ class Dividing:
         return digest_of_nests(launch.nests)
 
     def _expected_of(self, launch: Drawn) -> float:
-        """Return the seconds that a launch is expected to take; none of a hand-written kernel, which stays as it is."""
+        """Return the estimated seconds of a launch; 0 for a hand-written kernel, which is not searched."""
         digest, info = self._digest_of(launch), self._drawing.device.info
         if digest not in self._expected:
             choose = fallback.SCHEDULES[0].choose

@@ -77,7 +77,7 @@ class KernelCache:
         self._origins = msgspec.msgpack.Decoder(Origin)
 
     def origin(self, device: Device, digest: bytes) -> Origin | None:
-        """Return what nests, or a hand-written kernel, with that digest become on `device`, if it is known."""
+        """Return the cached origin of a digest of nests, or of a hand-written kernel, on `device`; None on a miss."""
         about = self._about(device)
         return None if about is None else self._read(device, f"{about.identity} origin {digest.hex()}", self._origins)
 
@@ -88,7 +88,7 @@ class KernelCache:
             self._cache.put(f"{about.identity} origin {digest.hex()}", self._encoder.encode(origin))
 
     def rendered(self, device: Device, digest: bytes) -> object | None:
-        """Return what `device` builds for the kernel with that digest, if it is kept."""
+        """Return the cached source of the kernel with that digest on `device`; None on a miss."""
         about = self._about(device)
         return None if about is None else self._read(device, f"{about.identity} kernel {digest.hex()}", about.decoder)
 

@@ -1,4 +1,4 @@
-"""Who follows what becomes of handles: gradient tapes and traces; and what is remembered where nobody does.
+"""Observers of handles, which are gradient tapes and traces; and what is remembered without any.
 
 A `Runtime` has one `Observers` and calls
 
@@ -200,14 +200,14 @@ class Observers:
             self._past_of(node).is_looked_at = True
 
     def ways_of(self, nodes: Iterable[Node]) -> dict[Node, Node]:
-        """Return for those of `nodes` that were computed when somebody looked: that one of `nodes` which they were."""
+        """Map computed leaves among `nodes` to the node, also among them, whose values they are."""
         pasts = self.pasts
         known = [(node, past) for node in nodes if (past := pasts.get(weakref.ref(node))) is not None]
         before = {past: node for node, past in known if node.sources}
         return {node: before[past] for node, past in known if not node.sources and past in before}
 
     def lost_on_the_way(self, reached: Iterable[Node], sources: Iterable[Node]) -> tuple[Node, Node] | None:
-        """Return one of `reached` that was made from one of `sources`, in a way that is forgotten, and that source."""
+        """Return a node of `reached` whose forgotten history leads to one of `sources`, with that source; or None."""
         pasts = self.pasts
         wanted = {past: node for node in sources if (past := pasts.get(weakref.ref(node))) is not None}
         if wanted:

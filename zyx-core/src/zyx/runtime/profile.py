@@ -283,7 +283,7 @@ class Profile:
         return found | ({"passes": [row._asdict() for row in self.passes()]} if self._passes else {})
 
     def as_trace(self) -> dict[str, Any]:
-        """Return all of it by time, as data that `json.dumps` makes a file of which Perfetto and other viewers open.
+        """Return the timeline in the Trace Event Format, as data for `json.dumps`; Perfetto and others open it.
 
         Lanes are the threads of the host, and the devices; what tensors hold of each pool is a counter. Of more than a
         million spans the first are kept: ``otherData`` says how many were left out.

@@ -264,12 +264,12 @@ class Trace:
             self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
 
     def chosen_otherwise(self, error: Exception) -> None:
-        """Show that what was found by measuring of what a graph stores does not do."""
+        """Show that a tuned division of a graph was refused, and another one is taken."""
         if self.bits & (PLAN | SCHEDULE | IR | AUTOTUNE):
             self._write(f"what was measured: {type(error).__name__}: {error}; next: stored as the rules say")
 
     def unshared(self, error: Exception) -> None:
-        """Show that a device refuses to be given where kernels read, which is a part of each then."""
+        """Show that a device refuses offsets as arguments: each kernel has its own then."""
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"{type(error).__name__}: {error}; next: a kernel for each place that is read")
 

@@ -120,7 +120,7 @@ def _schedule(plan: Plan, found: Contraction, tiling: Tiling, block: Block) -> N
 
 
 def _tiling(plan: Plan, found: Contraction, info: DeviceInfo) -> Tiling | None:
-    """Return the product of matrices that a sum is, with what becomes of each result, if it is one."""
+    """Match a sum as a product of matrices with its epilogue; None if it is not one."""
     if not info.wmma or not found.is_by_results or len(found.reads) != 2:
         return None
     try:
