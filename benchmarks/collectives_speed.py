@@ -79,7 +79,7 @@ def part(group: Group, name: str, function: Callable[[], object]) -> None:
     say(group, f"-- {name}")
     try:
         function()
-    except Exception:  # noqa: BLE001  # border: whatever a library raises
+    except Exception:  # noqa: BLE001  # boundary: whatever a library raises
         print(f"rank {group.rank}: {name} stopped:\n{traceback.format_exc()}", flush=True)
     meet()
 
@@ -179,7 +179,7 @@ def time_sums(group: Group, nbytes: int) -> None:
         try:
             seconds = median_s(call, settle, count)
             say(group, f"{nbytes:>12} bytes  {name:<34} {seconds * 1e6:10.1f} us  {scale / seconds:8.1f} GB/s of bus")
-        except Exception as error:  # noqa: BLE001  # border: whatever a library raises
+        except Exception as error:  # noqa: BLE001  # boundary: whatever a library raises
             print(f"rank {group.rank}: {name}: {type(error).__name__}: {error}", flush=True)
         meet()
 
@@ -245,7 +245,7 @@ def time_steps(group: Group, args: argparse.Namespace) -> None:
             found[name] = one, median_s(shared, settle, 3, args.rounds)
             say(group, f"{name:<10} 1 GPU {one * 1e3:8.2f} ms   {group.size} GPUs {found[name][1] * 1e3:8.2f} ms")
             say(group, f"{name:<10} efficiency {one / found[name][1]:.3f}")
-        except Exception:  # noqa: BLE001  # border: whatever a library raises
+        except Exception:  # noqa: BLE001  # boundary: whatever a library raises
             print(f"rank {group.rank}: steps with {name} stopped:\n{traceback.format_exc()}", flush=True)
         meet()
     if len(found) == 2 and group.rank == 0:

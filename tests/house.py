@@ -31,7 +31,7 @@ KIT: Final = "testing"
 #: What came for people after that commit: folders, and modules of `zyx` itself.
 FOR_PEOPLE: Final = (
     "amp.py", "cuda.py", "einops.py", "tree.py", "data", "distributed", "pairs", "quantize", "io", "fft", "linalg",
-    "functions", "nn", "optim", "tensor", "autograd", "utils", "cli",
+    "functions", "nn", "optim", "tensor", "autograd", "utils", "cli", "tiles",
 )  # fmt: skip
 #: Lines of a function, without its docstring, that are not too many yet.
 LONGEST: Final = 60
@@ -47,13 +47,13 @@ TWICE: Final = {
 }
 #: What each figure is called, and what was reached, lines by the hundred. These fall, and do not rise.
 FIGURES: Final = {
-    "lines": ("lines of core", 66_000),
-    "files": ("files of core", 414),
+    "lines": ("lines of core", 64_400),
+    "files": ("files of core", 405),
     "people_lines": ("lines for people, apart", None),
     "people_files": ("files for people, apart", None),
-    "imports": ("own imports inside functions", 195),
+    "imports": ("own imports inside functions", 0),
     "functions": (f"functions over {LONGEST} lines", 0),
-    "repeated": (f"repeated runs of {RUN} lines", 135),
+    "repeated": (f"repeated runs of {RUN} lines", 102),
     "names": ("class names with two meanings", 9),
 }
 

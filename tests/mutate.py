@@ -51,7 +51,7 @@ TARGETS: dict[str, list[str]] = {
     ],
     "zyx/graph/live.py": ["graph/test_equal_nodes.py"],
     "zyx/graph/signature.py": ["runtime/test_signature.py", "runtime/test_single.py", "runtime/test_plans.py"],
-    "zyx/runtime/places.py": ["runtime/test_plans.py", "runtime/test_placement.py"],
+    "zyx/runtime/memory_planning.py": ["runtime/test_plans.py", "runtime/test_placement.py"],
     "zyx/runtime/planner.py": [
         "runtime/test_plans.py",
         "runtime/test_placement.py",
@@ -78,7 +78,7 @@ TARGETS: dict[str, list[str]] = {
         "schedule/test_partition.py",
         "schedule/test_repetition.py",
     ],
-    "zyx/fusion/repetition.py": [
+    "zyx/fusion/recomputation.py": [
         "schedule/test_materialise.py",
         "schedule/test_repetition.py",
         "schedule/test_partition.py",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from zyx.plugins.diagnosis import diagnose
 from zyx.plugins.state import KNOWN, BackendReport, BackendState
-from zyx.plugins.verdict import verdict
 
 TESTS = Path(__file__).parent
 
@@ -235,7 +235,7 @@ def test_a_backend_that_cannot_import_what_is_ours_is_a_failure_and_not_skipped(
 ) -> None:
     missing = ModuleNotFoundError(f"No module named {error!r}", name=error)
     report = BackendReport("opencl", BackendState.INSTALLED, package="zyx-backend-opencl")
-    state, _ = verdict(missing, report, "zyx_backend_opencl.plugin")
+    state, _ = diagnose(missing, report, "zyx_backend_opencl.plugin")
     monkeypatch.setattr(run_backend, "state_of", lambda _: dataclasses.replace(report, state=state))
     assert run_backend.main("opencl", []) == 1
     assert "backend opencl is broken, so this is a failure" in capsys.readouterr().out

@@ -73,6 +73,7 @@ from zyx.functions.selection import *
 from zyx.functions.sorting import *
 from zyx.functions.transcendental import *
 from zyx.jit import jit
+from zyx.lazy_import import lazy_import as _lazy_import
 from zyx.modes import *
 from zyx.tensor import creation as _creation
 from zyx.tensor import devices as _devices
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from zyx.io import save as save
     from zyx.jit.dims import Dim as Dim
     from zyx.linalg.fitting import *
+    from zyx.tensor import habits as _habits
     from zyx.tensor.autocast import autocast as autocast
     from zyx.tensor.control import *
     from zyx.tensor.generator import Generator as Generator
@@ -132,6 +134,8 @@ if TYPE_CHECKING:
     from zyx.tensor.ranges import *
     from zyx.tensor.weights import *
     from zyx.version import __version__ as __version__
+else:
+    _habits = _lazy_import("zyx.tensor.habits", globals())
 
 _LAZY: Final = {
     "zyx.autograd": ("Tape", "grad", "value_and_grad"),
@@ -268,10 +272,8 @@ def __getattr__(name: str) -> object:
     elif name.startswith("_"):
         raise AttributeError(f"module 'zyx' has no attribute {name!r}")
     else:
-        from zyx.tensor.habits import name_of
-
         value = importlib.import_module("zyx")
-        for part in name_of(name, [*globals(), *_HOMES]).split("."):
+        for part in _habits.name_of(name, [*globals(), *_HOMES]).split("."):
             value = getattr(value, part)
     globals()[name] = value
     return value

@@ -9,7 +9,7 @@ from zyx.autograd.rules.reduce import REDUCE
 from zyx.autograd.rules.scan import SCAN
 from zyx.autograd.rules.unary import UNARY
 from zyx.dtype import FLOATS
-from zyx.graph.node import Node
+from zyx.graph import node as n
 from zyx.graph.walk import NO_GRADIENT
 from zyx.ops import COMPARISONS, BinaryOp, ReduceOp, UnaryOp, binary_ops, reduce_ops, unary_ops
 
@@ -17,7 +17,8 @@ FLAT = {UnaryOp.FLOOR, UnaryOp.TRUNC}
 
 
 def test_every_kind_of_node_has_a_rule_or_is_where_gradients_end():
-    assert set(RULES) | NO_GRADIENT == set(Node.__subclasses__())
+    kinds = {kind for name, kind in vars(n).items() if isinstance(kind, type) and not name.startswith("_")} - {n.Node}
+    assert set(RULES) | NO_GRADIENT == {kind for kind in kinds if issubclass(kind, n.Node)}
     assert not set(RULES) & NO_GRADIENT
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.jit.lengthy import Lengthy
+from zyx.jit.bucketed import BucketedTrace
 from zyx.runtime.trace import Trace
 
 onnx = pytest.importorskip("onnx", reason="onnx, whose files these tests make, is not installed")
@@ -316,7 +316,7 @@ def test_arithmetic_of_sizes_is_traced_once_for_all(name):
     for n in (3, 5, 7, 11, 20, 13, 30):
         x = drawn(n, 3, 4)
         np.testing.assert_array_equal(jitted(zyx.Tensor(x)).numpy(), 2 * meaning(x))
-    assert [isinstance(trace, Lengthy) for trace in jitted.traces] == [False, False, True]
+    assert [isinstance(trace, BucketedTrace) for trace in jitted.traces] == [False, False, True]
 
 
 def test_floats_that_are_only_read_stay_on_the_host(planned):

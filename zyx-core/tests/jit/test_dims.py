@@ -11,7 +11,7 @@ import pytest
 import zyx
 from zyx import Dim
 from zyx.errors import DimError, ShapeError, TraceError
-from zyx.jit.lengthy import Lengthy
+from zyx.jit.bucketed import BucketedTrace
 from zyx.testing.lengths import operand
 
 N = Dim("n", 1, 8192)
@@ -37,7 +37,7 @@ def test_the_first_call_makes_the_one_trace_and_a_plan_for_each_greatest_length(
         x = operand((length, 3), length)
         np.testing.assert_allclose(scaled(zyx.Tensor(x)).numpy(), x * 2 - x.sum(0), rtol=1e-4, atol=1e-4)
         assert (len(runs), interpreter.compiler.compiled) == (1, compiled)
-    assert [type(trace) for trace in scaled.traces] == [Lengthy]
+    assert [type(trace) for trace in scaled.traces] == [BucketedTrace]
 
 
 def test_a_length_that_is_run_often_gets_no_other_trace(interpreter):
@@ -55,7 +55,7 @@ def test_lengths_of_0_and_1_have_traces_of_their_own(interpreter):
     nothing = zyx.jit(lambda x: x.sum(0), lengths={"x": {0: Dim("n")}})
     for length in (4, 0, 5, 1, 0):
         assert nothing(zyx.ones((length, 2))).tolist() == [length, length]
-    assert sorted(isinstance(trace, Lengthy) for trace in nothing.traces) == [False, False, True]
+    assert sorted(isinstance(trace, BucketedTrace) for trace in nothing.traces) == [False, False, True]
 
 
 def test_a_length_out_of_bounds_is_an_error_with_the_name_the_bounds_and_the_length():

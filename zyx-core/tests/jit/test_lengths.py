@@ -8,7 +8,7 @@ import pytest
 
 import zyx
 import zyx.nn.functional as F
-from zyx.jit.lengthy import Lengthy
+from zyx.jit.bucketed import BucketedTrace
 from zyx.testing.lengths import operand
 
 WEIGHT = np.arange(15, dtype=np.float32).reshape(3, 5) / 16 - 0.4
@@ -109,7 +109,7 @@ def test_lengths_that_are_divided_share_traces_with_those_of_the_same_rest(name)
     for n in np.random.default_rng(2).permutation(np.arange(8, 90)):
         given = operand(shape(int(n)), int(n))
         np.testing.assert_allclose(jitted(zyx.Tensor(given)).numpy(), meaning(given), rtol=1e-4, atol=1e-5)
-    traces = [trace for trace in jitted.traces if isinstance(trace, Lengthy)]
+    traces = [trace for trace in jitted.traces if isinstance(trace, BucketedTrace)]
     assert 1 <= len(traces) <= most
     assert len(jitted.traces) <= len(traces) + 2
 
@@ -139,9 +139,9 @@ def test_the_first_two_sizes_have_traces_of_their_own():
     jitted = zyx.jit(lambda x: x * 2)
     for length in (64, 17, 64, 17):
         checked(jitted, lambda x: x * 2, (length,))
-    assert not any(isinstance(trace, Lengthy) for trace in jitted.traces)
+    assert not any(isinstance(trace, BucketedTrace) for trace in jitted.traces)
     checked(jitted, lambda x: x * 2, (18,))
-    assert isinstance(jitted.traces[-1], Lengthy)
+    assert isinstance(jitted.traces[-1], BucketedTrace)
 
 
 def test_what_depends_on_how_a_size_compares_is_traced_for_each_side(interpreter):
@@ -306,7 +306,7 @@ def test_three_lengths_have_traces_of_their_own(interpreter):
     jitted = zyx.jit(lambda x: x * 2)
     for shape in ((2, 3, 4), (3, 5, 7), (4, 9, 5), (7, 4, 3), (5, 3, 2), (6, 7, 8)):
         checked(jitted, lambda x: x * 2, shape)
-    assert not any(isinstance(trace, Lengthy) for trace in jitted.traces)
+    assert not any(isinstance(trace, BucketedTrace) for trace in jitted.traces)
 
 
 def test_numbers_may_change_along_with_sizes(interpreter):
@@ -401,7 +401,7 @@ def test_a_length_that_stays_gets_a_trace_of_its_own(interpreter):
     jitted = zyx.jit(lambda x: x * 2 - 1)
     for length in (3, 4, 5, *[6] * 12):
         checked(jitted, lambda x: x * 2 - 1, (length,))
-    assert sorted(isinstance(trace, Lengthy) for trace in jitted.traces) == [False, False, False, True]
+    assert sorted(isinstance(trace, BucketedTrace) for trace in jitted.traces) == [False, False, False, True]
 
 
 def test_nodes_of_one_trace_are_not_taken_for_those_of_another(interpreter):

@@ -15,10 +15,10 @@ import pytest
 
 import zyx
 from zyx.errors import NoDeviceError
-from zyx.plugins.border import Border, Overdue
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.state import BackendState
+from zyx.plugins.watchdog import Overdue, Watchdog
 from zyx.runtime.runtime import Runtime, current, use
 
 from .conftest import GOOD
@@ -269,7 +269,7 @@ def test_a_name_belongs_to_the_package_that_is_called_after_it(
     assert thief.package == order[0]
 
 
-class Impatient(Border):
+class Impatient(Watchdog):
     """Waits long for those that come back, however busy the machine is."""
 
     def run(self, work: Callable[[], object], what: str) -> object:
@@ -281,7 +281,7 @@ class Impatient(Border):
 def test_what_does_not_come_back_is_left_alone_and_named(
     runtime: Runtime, package: PackageMaker, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zyx.plugins.manager.PluginManager.border", lambda _: Impatient(0.2, "ZYX_BACKEND_TIMEOUT_S"))
+    monkeypatch.setattr("zyx.plugins.manager.PluginManager.watchdog", lambda _: Impatient(0.2, "ZYX_BACKEND_TIMEOUT_S"))
     hang = "import threading; threading.Event().wait(20)"
     name = f"hangs_{where}"  # one each: the module of the first is being imported still
     lines = {"zyx_backend_info": "return BackendInfo(", "zyx_devices": DEVICES.replace("{name}", name)}
@@ -309,7 +309,7 @@ def test_an_import_that_hangs_is_waited_for_once_by_all_managers(
             limits.append(what)
             return super().run(work, what)
 
-    monkeypatch.setattr("zyx.plugins.manager.PluginManager.border", lambda _: Counting(0.2))
+    monkeypatch.setattr("zyx.plugins.manager.PluginManager.watchdog", lambda _: Counting(0.2))
     package("hangs_once", "import threading; threading.Event().wait(20)")
     settings = runtime.settings
     for _ in range(2):
@@ -381,18 +381,18 @@ def test_code_of_others_runs_in_a_thread_that_ends_and_sees_the_callers_context(
     before = threading.active_count()
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(7)
-    with Border(10) as border:
-        name, seen, number = border.run(
+    with Watchdog(10) as watchdog:
+        name, seen, number = watchdog.run(
             lambda: (threading.current_thread().name, variable.get(), threading.get_ident()), "it"
         )
-        assert border.run(threading.get_ident, "it") == number != threading.get_ident()
+        assert watchdog.run(threading.get_ident, "it") == number != threading.get_ident()
     assert (name, seen) == ("zyx: plugins", 7)
     assert threading.active_count() == before
 
 
 def test_without_a_limit_it_runs_where_it_is_called() -> None:
-    with Border(0) as border:
-        assert border.run(threading.get_ident, "it") == threading.get_ident()
+    with Watchdog(0) as watchdog:
+        assert watchdog.run(threading.get_ident, "it") == threading.get_ident()
 
 
 def test_where_no_thread_can_be_started_it_runs_where_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,29 +400,29 @@ def test_where_no_thread_can_be_started_it_runs_where_it_is_called(monkeypatch: 
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with Border(10) as border:
-        assert border.run(threading.get_ident, "it") == threading.get_ident()
+    with Watchdog(10) as watchdog:
+        assert watchdog.run(threading.get_ident, "it") == threading.get_ident()
 
 
 def test_what_comes_back_too_late_is_told_of_before_it_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("zyx.plugins.border._PATIENCE_S", 0.05)
+    monkeypatch.setattr("zyx.plugins.watchdog._PATIENCE_S", 0.05)
     done = threading.Event()
-    with Border(0.15) as border:
+    with Watchdog(0.15) as watchdog:
         with pytest.raises(Overdue, match=r"a hook did not come back within 0\.15 s"):
-            border.run(lambda: done.wait(20), "a hook")
-        assert border.run(lambda: 1, "another") == 1  # in another thread
+            watchdog.run(lambda: done.wait(20), "a hook")
+        assert watchdog.run(lambda: 1, "another") == 1  # in another thread
     assert "a hook has not come back for 0.05 s; it is waited for 0.1 s more" in caplog.text
     done.set()
 
 
 def test_an_interrupt_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    with Border(20) as border:
-        monkeypatch.setattr(border, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with Watchdog(20) as watchdog:
+        monkeypatch.setattr(watchdog, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            border.run(lambda: done.wait(20), "a hook")
+            watchdog.run(lambda: done.wait(20), "a hook")
     done.set()
 
 
@@ -441,11 +441,11 @@ def test_the_first_devices_cost_one_thread_and_few_calls_each_more_than_without_
             nonlocal calls
             calls += event in ("call", "c_call")
 
-        with Border(limit_s) as border:
-            border.run(lambda: None, "it")
+        with Watchdog(limit_s) as watchdog:
+            watchdog.run(lambda: None, "it")
             sys.setprofile(count)
             for _ in range(11):  # six backends, each loaded and opened
-                border.run(lambda: None, "it")
+                watchdog.run(lambda: None, "it")
             sys.setprofile(None)
         return calls
 

@@ -14,7 +14,7 @@ import pytest
 import zyx
 from zyx.drivers.rendered import Rendered, identity
 from zyx.kernel.parse import parse_kernel
-from zyx.runtime import kept
+from zyx.runtime import kernel_cache
 from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
 
@@ -98,7 +98,7 @@ def test_each_kernel_is_kept_once_with_what_becomes_it(computed, entries):
 def test_what_other_code_or_another_device_has_kept_is_not_taken(computed, monkeypatch, what):
     computed()
     if what == "code":
-        monkeypatch.setattr(kept, "_code_of", lambda package: "changed")
+        monkeypatch.setattr(kernel_cache, "_code_of", lambda package: "changed")
     elif what == "dialect":
         monkeypatch.setattr(Writing, "dialect", "another")
     else:
@@ -114,10 +114,10 @@ def test_files_that_change_change_the_code(tmp_path, monkeypatch):
     file = package / "inner" / "module.py"
     file.write_text("x = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = kept._code_of.__wrapped__("some_package")
-    assert kept._code_of.__wrapped__("some_package") == before
+    before = kernel_cache._code_of.__wrapped__("some_package")
+    assert kernel_cache._code_of.__wrapped__("some_package") == before
     file.write_text("x = 12\n")
-    assert kept._code_of.__wrapped__("some_package") != before
+    assert kernel_cache._code_of.__wrapped__("some_package") != before
 
 
 ENCODED = msgspec.msgpack.encode
@@ -136,7 +136,7 @@ def test_entries_that_cannot_be_used_are_as_if_there_were_none(computed, entries
     from zyx.drivers.disk_cache import DiskCache
 
     computed()
-    cache = DiskCache(tmp_path / "cache", kept.NAME, executable=True)
+    cache = DiskCache(tmp_path / "cache", kernel_cache.NAME, executable=True)
     cache.put(next(key for key in entries() if kind in key), value)
     cache.close()
     caplog.set_level(logging.INFO, "zyx")

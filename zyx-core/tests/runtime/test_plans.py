@@ -16,7 +16,7 @@ from zyx.graph.walk import topological
 from zyx.runtime import handle as handles
 from zyx.runtime import planner as planners
 from zyx.runtime import plans
-from zyx.runtime.places import find_place
+from zyx.runtime.memory_planning import find_place
 from zyx.runtime.plan import Slice
 
 

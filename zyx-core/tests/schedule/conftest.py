@@ -13,8 +13,8 @@ from zyx.backend.info import DeviceInfo, full_capability
 from zyx.fusion.arrange import arrange
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
-from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare
+from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
@@ -198,8 +198,8 @@ class Bench:
                     arrays[param] = scheduled.values[node]
                 else:
                     arrays[param] = scheduled.values[node] = np.empty(param.length, param.dtype.numpy)
-            phases = in_phases(nests[0], self.info, deterministic=False) if len(nests) == 1 else []
-            for phase in [[nest] for nest in phases] or [nests]:
+            scatter = split_scatter(nests[0], self.info, deterministic=False) if len(nests) == 1 else []
+            for phase in [[nest] for nest in scatter] or [nests]:
                 (run or run_nests)(phase, arrays)
         return scheduled
 

@@ -11,7 +11,7 @@ import pytest
 from zyx.kernel import data as k
 from zyx.kernel import run as interpreter
 from zyx.kernel.verify import verify
-from zyx.lowering import blocks
+from zyx.lowering import blocked_sums
 from zyx.lowering.lower import lower
 from zyx.nest.data import Kind
 from zyx.ops import BinaryOp, ReduceOp
@@ -173,8 +173,8 @@ def test_the_point_that_is_written_apart_is_in_the_last_block(cpu, factor):
 @pytest.mark.parametrize("terms, fan_in", [(1, 2), (2, 3), (3, 2)])
 def test_any_schedule_keeps_the_values_in_small_blocks(monkeypatch, terms, fan_in):
     for name in ("_TERMS", "_TERMS_OF_MANY", "_TERMS_OF_THREADS"):
-        monkeypatch.setattr(blocks, name, terms)
-    monkeypatch.setattr(blocks, "_FAN_IN", fan_in)
+        monkeypatch.setattr(blocked_sums, name, terms)
+    monkeypatch.setattr(blocked_sums, "_FAN_IN", fan_in)
     counts = Counter()
     for seed in range(60):
         choices = Seeded(9000 + seed)

@@ -9,8 +9,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.kernel import data as k
-from zyx.lowering.cases import find_cases
 from zyx.lowering.lower import lower
+from zyx.lowering.unswitching import unswitched_cases
 from zyx.nest import expr as e
 from zyx.nest.data import Kind
 from zyx.nest.pool import Pool
@@ -169,7 +169,7 @@ class TestStretches:
         for factor, step, constant in tests:
             x = pool.affine(((pool.ref(outer), factor), (pool.ref(lane), step)), constant)
             roots.append(pool.non_negative(x))
-        return pool, outer, lane, roots, find_cases(pool, roots, lane.bit)
+        return pool, outer, lane, roots, unswitched_cases(pool, roots, lane.bit)
 
     @pytest.mark.parametrize("seed", range(30))
     def test_cases_hold_apart_from_each_other_and_say_the_truth(self, seed):

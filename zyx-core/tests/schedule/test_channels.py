@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.fusion import channels
+from zyx.fusion import channels_last
 from zyx.kernel import data as k
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
@@ -24,8 +24,8 @@ def kernels(monkeypatch):
         return compile_(self, kernel)
 
     monkeypatch.setattr(PaperDevice, "compile", noted)
-    monkeypatch.setattr(channels, "_LEAST_PRODUCTS", 1)
-    monkeypatch.setattr(channels, "_LEAST_USES", 1)
+    monkeypatch.setattr(channels_last, "_LEAST_PRODUCTS", 1)
+    monkeypatch.setattr(channels_last, "_LEAST_USES", 1)
     with open_paper("card with tensor cores") as runtime, use(runtime):
         yield compiled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.schedule.seeds.few_rows import FEW_ROWS
+from zyx.schedule.seeds.skinny_products import FEW_ROWS
 
 
 def turned(bench, rows, columns, depth, dtype=np.float32):
@@ -17,7 +17,7 @@ def turned(bench, rows, columns, depth, dtype=np.float32):
 @pytest.mark.parametrize("rows", [2, 3, FEW_ROWS])
 @pytest.mark.parametrize(("columns", "depth"), [(64, 256), (37, 131), (22, 64), (130, 1000)])
 def test_each_line_is_read_once_for_all_rows(card_with, only, rows, columns, depth):
-    only("few_rows_seeds")
+    only("skinny_product_seeds")
     card = card_with(units=4)
     product = turned(card, rows, columns, depth)
     (counted,) = card.counted(product)

@@ -7,7 +7,7 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.fusion.materialise import choose_materialised, contraction_operands, row_summaries
-from zyx.fusion.repetition import _indices
+from zyx.fusion.recomputation import _indices
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp

@@ -13,8 +13,8 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
-from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import WAYS, prepare
+from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
@@ -146,7 +146,7 @@ def nests_of(choices, case, info):
         if not isinstance(node, n.Leaf)
     ]
     nests = [build_nest(part, {}) for part in partition(topological(computed), computed, info)]
-    return [phase for nest in nests for phase in in_phases(nest, info, deterministic=choices.chance(50))]
+    return [launch for nest in nests for launch in split_scatter(nest, info, deterministic=choices.chance(50))]
 
 
 def test_every_function_of_the_seeds_is_reached():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.fusion.recomputation import limit_recomputation
 from zyx.fusion.region import follow
-from zyx.fusion.repetition import keep_repeated
 from zyx.graph.walk import topological
 from zyx.kernel.count import count
 from zyx.lowering.lower import lower
@@ -206,7 +206,7 @@ def views_of(node):
     """Return the number of views of all nodes, in the kernels of a program."""
     order = topological([node])
     kept = {node}
-    keep_repeated(order, kept)
+    limit_recomputation(order, kept)
     position = {n: number for number, n in enumerate(order)}
     regions = [follow(root, Pool(), position, lambda region, n: n in kept) for root in kept]
     return sum(len(views) for region in regions for views in region.views.values())

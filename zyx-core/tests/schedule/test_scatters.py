@@ -1,4 +1,4 @@
-"""Scatters in parallel: in phases, by indivisible combinations, by copies of the places, by the winners of places."""
+"""Scatters in parallel: in two launches, by indivisible combinations, by copies of places, by the winners of places."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from zyx import dtype as dtypes
 from zyx.backend.info import Capability
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
-from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare
+from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
@@ -51,10 +51,10 @@ def scatters_in(nodes):
     return [node for node in topological(nodes) if isinstance(node, n.Scatter)]
 
 
-def phases_of(bench, output, *, deterministic=False):
-    """Return the phases of a scatter."""
+def launches_of(bench, output, *, deterministic=False):
+    """Return the launches that a scatter is split into."""
     (part,) = partition(topological([output]), [output], bench.info)
-    return in_phases(build_nest(part, {}), bench.info, deterministic=deterministic)
+    return split_scatter(build_nest(part, {}), bench.info, deterministic=deterministic)
 
 
 def run_watched(bench):
@@ -88,17 +88,17 @@ def test_many_updates_of_few_places_are_right_and_free_of_races(gpu, op):
 class TestPhases:
     def test_a_base_is_stored_in_front_of_its_updates(self, bench):
         small = 32 if bench.info.max_group_threads > 1 else 1 << 13
-        base, updates = phases_of(bench, updates_of(bench, small, 1, 3, ReduceOp.SUM))
+        base, updates = launches_of(bench, updates_of(bench, small, 1, 3, ReduceOp.SUM))
         assert [len(base.statements), len(updates.statements)] == [1, 1]
         assert base.params[0] is updates.params[0]
         assert len(base.params) == 2
         assert updates.statements[0].combine is ReduceOp.SUM
 
     def test_little_stays_in_one(self, bench):
-        assert len(phases_of(bench, updates_of(bench, 5, 1, 3, ReduceOp.SUM))) == 1
+        assert len(launches_of(bench, updates_of(bench, 5, 1, 3, ReduceOp.SUM))) == 1
 
     def test_threads_combine_indivisibly_in_the_order_of_memory(self, gpu):
-        _, updates = phases_of(gpu, updates_of(gpu, 40, 3, 7, ReduceOp.SUM))
+        _, updates = launches_of(gpu, updates_of(gpu, 40, 3, 7, ReduceOp.SUM))
         (store,) = updates.statements
         assert store.atomic
         assert not store.serial
@@ -106,20 +106,20 @@ class TestPhases:
         assert "atomic sum=" in str(updates)
 
     def test_floats_are_combined_in_order_where_the_same_bits_are_wanted(self, gpu):
-        _, updates = phases_of(gpu, updates_of(gpu, 40, 3, 7, ReduceOp.SUM), deterministic=True)
+        _, updates = launches_of(gpu, updates_of(gpu, 40, 3, 7, ReduceOp.SUM), deterministic=True)
         assert [range_.size for range_ in updates.statements[0].serial] == [40]
         output = updates_of(gpu, 40, 3, 7, ReduceOp.SUM, dtype=np.int32)
-        assert phases_of(gpu, output, deterministic=True)[1].statements[0].atomic
+        assert launches_of(gpu, output, deterministic=True)[1].statements[0].atomic
 
     def test_what_the_device_has_no_indivisible_form_of_is_combined_in_order(self, gpu):
         capabilities = {dtype: replace(had, atomic=frozenset()) for dtype, had in gpu.info.capabilities.items()}
         gpu.info = replace(gpu.info, capabilities=capabilities)
         output = updates_of(gpu, 40, 3, 7, ReduceOp.SUM)
-        assert phases_of(gpu, output)[1].statements[0].serial
+        assert launches_of(gpu, output)[1].statements[0].serial
         gpu.check(output, run=run_watched(gpu))
 
     def test_a_store_that_is_atomic_has_another_digest(self, gpu):
-        _, updates = phases_of(gpu, updates_of(gpu, 40, 3, 7, ReduceOp.SUM))
+        _, updates = launches_of(gpu, updates_of(gpu, 40, 3, 7, ReduceOp.SUM))
         plain = replace(updates, statements=(replace(updates.statements[0], atomic=False),))
         assert digest_of_nests([updates]) != digest_of_nests([plain])
 
@@ -129,7 +129,7 @@ class TestSchedules:
     def test_each_update_has_a_thread_and_groups_are_full(self, device_with, columns):
         bench = device_with(**H200)
         places = 30_000
-        _, updates = phases_of(bench, updates_of(bench, 40_001, columns, places, ReduceOp.SUM))
+        _, updates = launches_of(bench, updates_of(bench, 40_001, columns, places, ReduceOp.SUM))
         nest, _ = choose_schedule(updates, bench.info)
         groups, (threads,) = lower(nest, "scatter").grid
         assert threads % 32 == 0
@@ -137,7 +137,7 @@ class TestSchedules:
         assert {op.op for op in lower(nest, "scatter").ops if isinstance(op, k.Atomic)} == {ReduceOp.SUM}
 
     def test_processors_share_wide_rows_out(self, cpu):
-        _, updates = phases_of(cpu, updates_of(cpu, 500, 191, 400, ReduceOp.SUM))
+        _, updates = launches_of(cpu, updates_of(cpu, 500, 191, 400, ReduceOp.SUM))
         nest, _ = choose_schedule(updates, cpu.info)
         (store,) = nest.statements
         assert nest.kind(store.order[0]) is Kind.GROUP
@@ -267,7 +267,7 @@ class TestOneUpdate:
         index = bench.expand(bench.leaf(np.array([[-2]], np.int32)), 1, 500)
         output = bench.graph.scatter(bench.normal(90, 500), index, bench.normal(1, 500), 0, op)
         bench.check(output, run=run_watched(bench))
-        _, updates = phases_of(bench, output)
+        _, updates = launches_of(bench, output)
         assert not updates.statements[0].serial
         assert not updates.statements[0].atomic
         nest, _ = choose_schedule(updates, bench.info)

@@ -4,8 +4,8 @@ import pytest
 
 from zyx.fusion.arrange import arrange
 from zyx.fusion.build import build_nest
+from zyx.fusion.offset_specialisation import share_kernels
 from zyx.fusion.partition import partition
-from zyx.fusion.starts import share_kernels
 from zyx.graph.walk import topological
 from zyx.nest.digest import digest_of_nests
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from zyx.graph.node import Alias
-from zyx.graph.walk import reached_from
+from zyx.graph.walk import post_order, reached_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -112,19 +112,7 @@ def in_order(nodes: Mapping[Node, list[Node]], borders: Mapping[Node, Passing]) 
 
     What an inlet reads was there before the call, and so before any alias of it: there are no circles.
     """
-    order: list[Node] = []
-    done: set[Node] = set()
-    for start in nodes:
-        stack = [(start, False)]
-        while stack:
-            node, is_expanded = stack.pop()
-            if is_expanded:
-                order.append(node)
-            elif node not in done:
-                done.add(node)
-                stack.append((node, True))
-                stack.extend((source, False) for source in _before(node, nodes, borders) if source not in done)
-    return order
+    return post_order(reversed(list(nodes)), lambda node: _before(node, nodes, borders))
 
 
 def _before(node: Node, nodes: Mapping[Node, list[Node]], borders: Mapping[Node, Passing]) -> list[Node]:

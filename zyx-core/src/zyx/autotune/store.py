@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from zyx.autotune.choice import Choice  # noqa: TC001  # msgspec looks for it
+from zyx.autotune.written import read_moves
+from zyx.drivers.disk_cache import DiskCache
 from zyx.drivers.rendered import identity
 from zyx.errors import FormatError
 from zyx.version import __version__
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zyx.backend import Device
-    from zyx.drivers.disk_cache import DiskCache
 
 logger: Final = logging.getLogger("zyx")
 
@@ -159,8 +160,6 @@ class TuningStore:
         if self._opened is None:
             if not is_made and not self._is_there():
                 return None
-            from zyx.drivers.disk_cache import DiskCache
-
             self._opened = DiskCache(self._directory, NAME, executable=True, max_bytes=_MOST_BYTES)
         return self._opened
 
@@ -208,8 +207,6 @@ def from_text(text: bytes, name: str) -> dict[str, Winner]:
     Raises:
         FormatError: It is something else; the text has `name`, and which entry is wrong.
     """
-    from zyx.autotune.written import read_moves
-
     try:
         data = msgspec.json.decode(text)
     except msgspec.DecodeError as error:

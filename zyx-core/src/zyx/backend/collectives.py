@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.errors import BackendError, CollectiveError, CollectiveTimeoutError, InvalidArgumentError
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from zyx.backend.pool import PoolBuffer
     from zyx.dtype import DType
     from zyx.ops import ReduceOp
+
+#: One for each member of a group that this process has.
+Buffers: TypeAlias = "Sequence[PoolBuffer]"
+#: For each of these members, what it waits for.
+Waits: TypeAlias = "Sequence[Sequence[Event]]"
 
 
 class ExchangeError(CollectiveError, BackendError):
@@ -139,9 +144,9 @@ class Collectives(ABC):
     def run(
         self,
         exchange: Exchange,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        sources: Buffers,
+        targets: Buffers,
+        events: Waits = (),
     ) -> list[Event]:
         """Queue an exchange on each device of this process.
 
@@ -176,94 +181,45 @@ class Collectives(ABC):
     # ---- the operations, in words of their own
 
     def all_reduce(
-        self,
-        op: ReduceOp,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        self, op: ReduceOp, dtype: DType, length: int, sources: Buffers, targets: Buffers, events: Waits = ()
     ) -> list[Event]:
         """Fill every target with the combination of the sources of all members; all get the same bits."""
         return self.run(Exchange(ExchangeKind.ALL_REDUCE, dtype, length, op), sources, targets, events)
 
     def reduce(
-        self,
-        op: ReduceOp,
-        root: int,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        self, op: ReduceOp, root: int, dtype: DType, length: int, sources: Buffers, targets: Buffers, events: Waits = ()
     ) -> list[Event]:
         """Fill the target of `root` with the combination of all sources; what the others have then is left open."""
         return self.run(Exchange(ExchangeKind.REDUCE, dtype, length, op, root), sources, targets, events)
 
     def reduce_scatter(
-        self,
-        op: ReduceOp,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        self, op: ReduceOp, dtype: DType, length: int, sources: Buffers, targets: Buffers, events: Waits = ()
     ) -> list[Event]:
         """Combine the sources, each of ``length * size`` elements, and give the member of rank i part number i."""
         return self.run(Exchange(ExchangeKind.REDUCE_SCATTER, dtype, length, op), sources, targets, events)
 
     def all_gather(
-        self,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        self, dtype: DType, length: int, sources: Buffers, targets: Buffers, events: Waits = ()
     ) -> list[Event]:
         """Fill every target with the sources of all members, each of `length` elements, in the order of their ranks."""
         return self.run(Exchange(ExchangeKind.ALL_GATHER, dtype, length), sources, targets, events)
 
     def broadcast(
-        self,
-        root: int,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        self, root: int, dtype: DType, length: int, sources: Buffers, targets: Buffers, events: Waits = ()
     ) -> list[Event]:
         """Fill every target with the source of `root`."""
         return self.run(Exchange(ExchangeKind.BROADCAST, dtype, length, peer=root), sources, targets, events)
 
     def all_to_all(
-        self,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
+        self, dtype: DType, length: int, sources: Buffers, targets: Buffers, events: Waits = ()
     ) -> list[Event]:
         """Give member j part number j, of `length` elements, of each source, as part number i from member i."""
         return self.run(Exchange(ExchangeKind.ALL_TO_ALL, dtype, length), sources, targets, events)
 
-    def send(
-        self,
-        to: int,
-        dtype: DType,
-        length: int,
-        sources: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
-    ) -> list[Event]:
+    def send(self, to: int, dtype: DType, length: int, sources: Buffers, events: Waits = ()) -> list[Event]:
         """Send each source to member `to`, which receives it."""
         return self.run(Exchange(ExchangeKind.SEND, dtype, length, peer=to), sources, (), events)
 
-    def receive(
-        self,
-        source: int,
-        dtype: DType,
-        length: int,
-        targets: Sequence[PoolBuffer],
-        events: Sequence[Sequence[Event]] = (),
-    ) -> list[Event]:
+    def receive(self, source: int, dtype: DType, length: int, targets: Buffers, events: Waits = ()) -> list[Event]:
         """Fill each target with what member `source` sends."""
         return self.run(Exchange(ExchangeKind.RECEIVE, dtype, length, peer=source), (), targets, events)

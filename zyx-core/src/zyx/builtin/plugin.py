@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
+from zyx.lazy_import import lazy_import
 from zyx.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend import Device, MemoryPool
+    from zyx.builtin import disk, dummy, host, interpreter
     from zyx.builtin.dummy import DummyConfig
     from zyx.hookspecs import BackendConfig
+else:
+    disk = lazy_import("zyx.builtin.disk", globals())
+    dummy = lazy_import("zyx.builtin.dummy", globals())
+    host = lazy_import("zyx.builtin.host", globals())
+    interpreter = lazy_import("zyx.builtin.interpreter", globals())
 
 
 class HostBackend:
@@ -26,10 +33,7 @@ class HostBackend:
     @hookimpl
     def zyx_memory_pools(self) -> Sequence[MemoryPool]:
         """Return the pools ``host`` and ``disk``."""
-        from zyx.builtin.disk import DiskPool
-        from zyx.builtin.host import HostPool
-
-        return [HostPool(), DiskPool()]
+        return [host.HostPool(), disk.DiskPool()]
 
 
 class InterpreterBackend:
@@ -49,9 +53,7 @@ class InterpreterBackend:
     @hookimpl
     def zyx_devices(self, pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
         """Return the one interpreter."""
-        from zyx.builtin.interpreter import InterpreterDevice
-
-        return [InterpreterDevice("interpreter:0", pools["host"])]
+        return [interpreter.InterpreterDevice("interpreter:0", pools["host"])]
 
 
 class DummyBackend:
@@ -67,24 +69,18 @@ class DummyBackend:
     @hookimpl
     def zyx_config_section(self) -> type[DummyConfig]:
         """Return the number of devices and the size of their pools."""
-        from zyx.builtin.dummy import DummyConfig
-
-        return DummyConfig
+        return dummy.DummyConfig
 
     @hookimpl
     def zyx_memory_pools(self, config: BackendConfig[DummyConfig]) -> Sequence[MemoryPool]:
         """Return one pool for each device."""
-        from zyx.builtin.dummy import DummyPool
-
-        return [DummyPool(f"dummy:{number}", config.section.pool_bytes) for number in range(config.section.count)]
+        return [dummy.DummyPool(f"dummy:{number}", config.section.pool_bytes) for number in range(config.section.count)]
 
     @hookimpl
     def zyx_devices(self, config: BackendConfig[DummyConfig], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
         """Return the devices, named like their pools."""
-        from zyx.builtin.dummy import DummyDevice, DummyPool
-
         own = [pools[f"dummy:{number}"] for number in range(config.section.count)]
-        return [DummyDevice(pool.name, pool) for pool in own if isinstance(pool, DummyPool)]
+        return [dummy.DummyDevice(pool.name, pool) for pool in own if isinstance(pool, dummy.DummyPool)]
 
 
 #: In the order in which they are opened; ``host`` comes before all backends.

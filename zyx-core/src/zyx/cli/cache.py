@@ -19,7 +19,7 @@ from zyx.errors import SettingsError
 from zyx.plugins.describe import columns, size
 from zyx.plugins.measured import NAME as RATES
 from zyx.plugins.state import KNOWN, package_of
-from zyx.runtime.kept import NAME as KERNELS
+from zyx.runtime.kernel_cache import NAME as KERNELS
 from zyx.settings.load import load_settings
 from zyx.settings.paths import cache_directory
 

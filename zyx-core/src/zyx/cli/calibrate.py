@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from zyx.autotune.calibrate import measure_rates
+from zyx.drivers.disk_cache import DiskCache
 from zyx.errors import SettingsError, UnsupportedError
 from zyx.plugins.describe import columns, rate
 from zyx.plugins.measured import NAME, keep_rates
@@ -48,8 +49,6 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         if directory is None:
             raise SettingsError("nothing can be kept: the cache is switched off, or there is no home folder")
         if arguments.forget:
-            from zyx.drivers.disk_cache import DiskCache
-
             cache = DiskCache(directory, NAME, executable=False)
             cache.clear()
             cache.close()

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx.errors import ArgumentError, FormatError, InvalidArgumentError
+from zyx.io.numpy_file import load_npy, load_npz, save_npz
+from zyx.lazy_import import lazy_import
 from zyx.plugins.describe import columns
 from zyx.runtime.profile import duration
 from zyx.tensor.devices import synchronize
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from zyx.io import onnx
     from zyx.io.onnx import ValueInfo
     from zyx.tensor.tensor import Tensor
+else:
+    onnx = lazy_import("zyx.io.onnx", globals())
 
 _SEED: Final = 0
 
@@ -47,12 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Compute, print what came out, and write it."""
-    from zyx.io.numpy_file import save_npz
-    from zyx.io.onnx import load  # which takes the package onnx
-
     if arguments.time < 0:
         raise InvalidArgumentError(f"--time {arguments.time}: a number of calls is at least 0")
-    model = load(arguments.file, arguments.device)
+    model = onnx.load(arguments.file, arguments.device)
     inputs: dict[str, Any] = dict(_given(arguments.input))
     sizes = _sizes(arguments.size)
     missing = [info for info in model.inputs if info.name not in inputs and info.kind != "optional"]
@@ -80,8 +82,6 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _given(pairs: Sequence[str]) -> dict[str, Tensor]:
     """Return the arrays of ``NAME=FILE.npy``, and all of ``FILE.npz``."""
-    from zyx.io.numpy_file import load_npy, load_npz
-
     found: dict[str, Tensor] = {}
     for pair in pairs:
         name, is_named, file = pair.partition("=")

@@ -117,7 +117,7 @@ def run_script(path: Path, arguments: Sequence[str]) -> int:
             return ended.code or 0
         sys.stderr.write(f"{ended.code}\n")
         return 1
-    except Exception:  # noqa: BLE001  # border: somebody's program
+    except Exception:  # noqa: BLE001  # boundary: somebody's program
         traceback.print_exc()
         return 1
     finally:

@@ -25,9 +25,9 @@ from zyx.cli.output import own_output
 from zyx.errors import SettingsError
 from zyx.plugins.choose import NEVER_GUESSED, SlowDeviceWarning
 from zyx.plugins.describe import explanation
+from zyx.plugins.diagnosis import advice_for
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends, open_backends
-from zyx.plugins.verdict import advice_for
 from zyx.plugins.words import text_of
 from zyx.runtime.runtime import Runtime, use
 from zyx.settings.load import load_settings, with_changes

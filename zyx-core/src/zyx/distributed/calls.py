@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from zyx.distributed import exchanges
 from zyx.distributed.links import links_of
 from zyx.distributed.order import STATE, ordered
-from zyx.distributed.reductions import combined
+from zyx.distributed.reductions import OPS, combined
 from zyx.graph.host_call import HostCall
 from zyx.ops import BinaryOp, ReduceOp
 
@@ -31,17 +31,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = "npt.NDArray[Any]"
 #: From the gradient at the result to that at the argument.
 Gradient: TypeAlias = "Callable[[CallPlace, Node], Node]"
-
-OPS: Final = {
-    "sum": ReduceOp.SUM,
-    "mean": ReduceOp.SUM,
-    "prod": ReduceOp.PROD,
-    "max": ReduceOp.MAX,
-    "min": ReduceOp.MIN,
-}
-
-
-# ---- nodes
 
 
 # ---- nodes, and gradients of them
@@ -65,7 +54,7 @@ class CallPlace:
 def all_reduce(where: CallPlace, x: Node, op: str) -> Node:
     """Return the combination of all processes, of sums and means with a gradient."""
     if (links := _links(where, f"all_reduce {op}", x.shape, x.dtype, op)) is not None:
-        return exchanges.all_reduce(where, links, x, op)
+        return exchanges.all_reduce(where, links, x, op, all_reduce)
     gradient = (lambda place, slope: all_reduce(place, slope, op)) if op in ("sum", "mean") else None
     return _call(where, "all_reduce", _all_reduce_array, [x], (_like(x),), op, gradient=gradient)[0]
 
@@ -73,7 +62,7 @@ def all_reduce(where: CallPlace, x: Node, op: str) -> Node:
 def all_gather(where: CallPlace, x: Node, axis: int) -> Node:
     """Return the nodes of all processes, joined along `axis`."""
     if (links := _links(where, f"all_gather along {axis}", x.shape, x.dtype)) is not None:
-        return exchanges.all_gather(where, links, x, axis)
+        return exchanges.all_gather(where, links, x, axis, reduce_scatter)
     shape = _scaled(x.shape, axis, where.group.size)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
@@ -85,7 +74,7 @@ def all_gather(where: CallPlace, x: Node, axis: int) -> Node:
 def reduce_scatter(where: CallPlace, x: Node, axis: int, op: str) -> Node:
     """Return this process' part, along `axis`, of the combination."""
     if (links := _links(where, f"reduce_scatter {op} along {axis}", x.shape, x.dtype, op)) is not None:
-        return exchanges.reduce_scatter(where, links, x, axis, op)
+        return exchanges.reduce_scatter(where, links, x, axis, op, all_gather)
     size = where.group.size
     shape = (*x.shape[:axis], x.shape[axis] // size, *x.shape[axis + 1 :])
 
@@ -106,7 +95,7 @@ def reduce_scatter(where: CallPlace, x: Node, axis: int, op: str) -> Node:
 def broadcast(where: CallPlace, x: Node, root: int) -> Node:
     """Return the node of process `root`."""
     if (links := _links(where, f"broadcast from {root}", x.shape, x.dtype)) is not None:
-        return exchanges.broadcast(where, links, x, root)
+        return exchanges.broadcast(where, links, x, root, reduce_to_root)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
         return reduce_to_root(place, slope, root)
@@ -117,7 +106,7 @@ def broadcast(where: CallPlace, x: Node, root: int) -> Node:
 def reduce_to_root(where: CallPlace, x: Node, root: int) -> Node:
     """Return the sum over all processes at `root`, and zeros elsewhere."""
     if (links := _links(where, f"reduce to {root}", x.shape, x.dtype, "sum")) is not None:
-        return exchanges.reduce_to_root(where, links, x, root)
+        return exchanges.reduce_to_root(where, links, x, root, broadcast)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
         return broadcast(place, slope, root)
@@ -128,7 +117,7 @@ def reduce_to_root(where: CallPlace, x: Node, root: int) -> Node:
 def all_to_all(where: CallPlace, x: Node, axis: int) -> Node:
     """Return what each process has for this one, joined along `axis`."""
     if (links := _links(where, f"all_to_all along {axis}", x.shape, x.dtype)) is not None:
-        return exchanges.all_to_all(where, links, x, axis)
+        return exchanges.all_to_all(where, links, x, axis, all_to_all)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
         return all_to_all(place, slope, axis)

@@ -18,20 +18,21 @@ time, before a plan is queued, the processes tell each other which of them it ha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.backend.collectives import Exchange, ExchangeError, ExchangeKind
 from zyx.distributed.order import STATE, ordered
+from zyx.distributed.reductions import OPS
 from zyx.errors import CollectiveError, GradientError
 from zyx.graph.host_call import HostCall
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.backend import Device, Program
     from zyx.backend.collectives import Collectives
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from zyx.graph import Graph
     from zyx.graph.node import Custom, Node
     from zyx.shape import Shape
+
+#: The operation of `zyx.distributed.calls` that the gradient of another takes: the place, the slope, its arguments.
+Adjoint: TypeAlias = "Callable[..., Node]"
 
 _ORDERED: Final = (ReduceOp.MAX, ReduceOp.MIN)
 
@@ -105,18 +109,16 @@ class ExchangeLaunch:
         return np.array([-1, self._nbytes, -1], np.int64)
 
 
-# ---- operations; see `zyx.distributed.calls`
+# ---- operations; see `zyx.distributed.calls`, which gives each its adjoint: what its gradient takes
 
 
-def all_reduce(where: CallPlace, links: Collectives, x: Node, op: str) -> Node:
+def all_reduce(where: CallPlace, links: Collectives, x: Node, op: str, adjoint: Adjoint) -> Node:
     """Return the combination of all processes, of sums and means with a gradient."""
-    from zyx.distributed import calls
-
-    kind = calls.OPS[op]
+    kind = OPS[op]
     given = _wide(where.runtime.graph, x, kind)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
-        return calls.all_reduce(place, slope, "sum")
+        return adjoint(place, slope, "sum")
 
     exchange = _exchange(ExchangeKind.ALL_REDUCE, given.dtype, given.shape, kind)
     what = f"all_reduce {op} of {_words(x)}"
@@ -126,16 +128,14 @@ def all_reduce(where: CallPlace, links: Collectives, x: Node, op: str) -> Node:
     return _without_gradient(where.runtime.graph, made, x, kind, "all_reduce")
 
 
-def reduce_scatter(where: CallPlace, links: Collectives, x: Node, axis: int, op: str) -> Node:
+def reduce_scatter(where: CallPlace, links: Collectives, x: Node, axis: int, op: str, adjoint: Adjoint) -> Node:
     """Return this process' part, along `axis`, of the combination."""
-    from zyx.distributed import calls
-
-    graph, size, kind = where.runtime.graph, where.group.size, calls.OPS[op]
+    graph, size, kind = where.runtime.graph, where.group.size, OPS[op]
     given = _stacked(graph, _wide(graph, x, kind), axis, size)
     part = given.shape[1:]
 
     def gradient(place: CallPlace, slope: Node) -> Node:
-        return calls.all_gather(place, graph.reshape(slope, (1, *part)), 0)
+        return adjoint(place, graph.reshape(slope, (1, *part)), 0)
 
     exchange = _exchange(ExchangeKind.REDUCE_SCATTER, given.dtype, part, kind)
     what = f"reduce_scatter {op} along {axis} of {_words(x)}"
@@ -145,15 +145,13 @@ def reduce_scatter(where: CallPlace, links: Collectives, x: Node, axis: int, op:
     return _without_gradient(graph, made, x, kind, "reduce_scatter")
 
 
-def reduce_to_root(where: CallPlace, links: Collectives, x: Node, root: int) -> Node:
+def reduce_to_root(where: CallPlace, links: Collectives, x: Node, root: int, adjoint: Adjoint) -> Node:
     """Return the sum over all processes at `root`, and zeros elsewhere."""
-    from zyx.distributed import calls
-
     graph = where.runtime.graph
     given = _wide(graph, x, ReduceOp.SUM)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
-        return calls.broadcast(place, slope, root)
+        return adjoint(place, slope, root)
 
     exchange = _exchange(ExchangeKind.REDUCE, given.dtype, given.shape, ReduceOp.SUM, root)
     (found,) = _exchanged(where, links, exchange, f"reduce to {root} of {_words(x)}", [given], _like(given), gradient)
@@ -163,14 +161,12 @@ def reduce_to_root(where: CallPlace, links: Collectives, x: Node, root: int) -> 
     return _narrow(graph, found, ReduceOp.SUM, x.dtype, 0)
 
 
-def all_gather(where: CallPlace, links: Collectives, x: Node, axis: int) -> Node:
+def all_gather(where: CallPlace, links: Collectives, x: Node, axis: int, adjoint: Adjoint) -> Node:
     """Return the nodes of all processes, joined along `axis`."""
-    from zyx.distributed import calls
-
     graph, size = where.runtime.graph, where.group.size
 
     def gradient(place: CallPlace, slope: Node) -> Node:
-        return graph.reshape(calls.reduce_scatter(place, slope, 0, "sum"), x.shape)
+        return graph.reshape(adjoint(place, slope, 0, "sum"), x.shape)
 
     exchange = _exchange(ExchangeKind.ALL_GATHER, x.dtype, x.shape)
     outputs = (((size, *x.shape), x.dtype),)
@@ -178,27 +174,24 @@ def all_gather(where: CallPlace, links: Collectives, x: Node, axis: int) -> Node
     return _joined(graph, found, axis)
 
 
-def broadcast(where: CallPlace, links: Collectives, x: Node, root: int) -> Node:
+def broadcast(where: CallPlace, links: Collectives, x: Node, root: int, adjoint: Adjoint) -> Node:
     """Return the node of process `root`."""
-    from zyx.distributed import calls
 
     def gradient(place: CallPlace, slope: Node) -> Node:
-        return calls.reduce_to_root(place, slope, root)
+        return adjoint(place, slope, root)
 
     exchange = _exchange(ExchangeKind.BROADCAST, x.dtype, x.shape, peer=root)
     (found,) = _exchanged(where, links, exchange, f"broadcast from {root} of {_words(x)}", [x], _like(x), gradient)
     return found
 
 
-def all_to_all(where: CallPlace, links: Collectives, x: Node, axis: int) -> Node:
+def all_to_all(where: CallPlace, links: Collectives, x: Node, axis: int, adjoint: Adjoint) -> Node:
     """Return what each process has for this one, joined along `axis`."""
-    from zyx.distributed import calls
-
     graph = where.runtime.graph
     given = _stacked(graph, x, axis, where.group.size)
 
     def gradient(place: CallPlace, slope: Node) -> Node:
-        return calls.all_to_all(place, slope, 0)
+        return adjoint(place, slope, 0)
 
     exchange = _exchange(ExchangeKind.ALL_TO_ALL, x.dtype, given.shape[1:])
     what = f"all_to_all along {axis} of {_words(x)}"

@@ -14,13 +14,17 @@ from weakref import WeakKeyDictionary
 
 from zyx.errors import CollectiveError, InvalidArgumentError, PackageMissingError
 from zyx.integers import as_index
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zyx.distributed import mpi
     from zyx.distributed.engine import Engine
     from zyx.distributed.links import Links
     from zyx.runtime.runtime import Runtime
+else:
+    mpi = lazy_import("zyx.distributed.mpi", globals())
 
 #: The variables by which launchers tell a process how many there are: MPICH and others like it, Open MPI, and the steps
 #: of Slurm (a batch script is one process, whatever its job has).
@@ -151,9 +155,7 @@ def _connected(count: int) -> Group:
             f"a launcher has started {count} processes, which are connected by MPI, and the package mpi4py is not "
             'installed: pip install "zyx-core[mpi]"'
         )
-    from zyx.distributed.mpi import MPIEngine
-
-    engine = MPIEngine()
+    engine = mpi.MPIEngine()
     if engine.size != count:
         raise CollectiveError(
             f"the launcher has started {count} processes, and MPI has connected {engine.size}: it is of another kind "

@@ -20,7 +20,7 @@ import numpy as np
 
 from zyx.distributed.ends import ends
 from zyx.distributed.engine import Engine
-from zyx.distributed.waiting import place, wait_until
+from zyx.distributed.waiting import mismatch, place, wait_until
 from zyx.errors import CollectiveError
 from zyx.ops import ReduceOp
 
@@ -92,14 +92,7 @@ class MPIEngine(Engine):
             rank: row.tobytes().rstrip().decode(errors="replace") for rank, row in zip(others, told, strict=True)
         }
         if any(row.tobytes() != text for row in told):
-            each = "; ".join(
-                f"rank {self._names[rank]} calls {calls[rank]}{place() if rank == self.rank else ''}"
-                for rank in sorted(calls)
-            )
-            raise CollectiveError(
-                f"processes do not call the same operation: {each}. Each must make the same calls in the same order, "
-                "with tensors of one shape and dtype"
-            )
+            raise mismatch(calls, self._names, self.rank)
 
     def all_reduce(self, op: ReduceOp, array: Array) -> Array:
         result = np.empty_like(array)

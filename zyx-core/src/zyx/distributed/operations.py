@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.distributed import calls
-from zyx.distributed.calls import OPS, CallPlace
+from zyx.distributed.calls import CallPlace
 from zyx.distributed.group import Group, init
+from zyx.distributed.reductions import OPS
 from zyx.errors import DTypeError, InvalidArgumentError, ShapeError
 from zyx.functions.operands import require, wrap
 from zyx.integers import as_index

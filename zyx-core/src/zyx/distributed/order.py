@@ -32,6 +32,7 @@ from zyx.modes import own_of
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.lines import line_of_caller
+from zyx.runtime.mapping import MappedRun
 from zyx.runtime.waiting import unlocked
 
 if TYPE_CHECKING:
@@ -127,6 +128,4 @@ def _state(runtime: Runtime) -> Handle:
 
 
 def _is_mapped(tracing: object) -> bool:
-    from zyx.runtime.mapping import MappedRun  # of no use to most programs
-
     return isinstance(tracing, MappedRun)

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
+#: By their names, with what the processes reduce by; a mean is a sum that is divided at the end.
+OPS: Final = {
+    "sum": ReduceOp.SUM,
+    "mean": ReduceOp.SUM,
+    "prod": ReduceOp.PROD,
+    "max": ReduceOp.MAX,
+    "min": ReduceOp.MIN,
+}
 _ORDERED: Final = (ReduceOp.MAX, ReduceOp.MIN)
 
 

@@ -32,13 +32,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from zyx import tree
+from zyx.builtin.dummy import DummyDevice
 from zyx.distributed.engine import Engine
 from zyx.distributed.group import Group, in_group
 from zyx.errors import InvalidArgumentError, TraceError
 from zyx.integers import as_index
 from zyx.modes import Rank, as_rank
 from zyx.ops import ReduceOp
-from zyx.runtime.profile import Profile
+from zyx.plugins.describe import columns, size
+from zyx.runtime.profile import Profile, duration
 from zyx.runtime.runtime import Runtime, current, use
 from zyx.tensor.generator import take_generator
 from zyx.tensor.tensor import Tensor
@@ -135,9 +137,6 @@ class Simulation:
         return max(self.compute_s, self.exchange_s)
 
     def __str__(self) -> str:
-        from zyx.plugins.describe import columns, size
-        from zyx.runtime.profile import duration
-
         rows: dict[tuple[str, int, int], list[Exchanged]] = {}
         for each in self.exchanges:
             apart = each.ranks[1] - each.ranks[0]
@@ -292,8 +291,6 @@ def _bytes_of(what: Any) -> int:  # noqa: ANN401  # tensors, modules and optimis
 @contextmanager
 def _posing(record: DeviceInfo) -> Iterator[Runtime]:
     """Make a runtime the current one, whose device computes nothing and has the record of another."""
-    from zyx.builtin.dummy import DummyDevice
-
     runtime = Runtime({"backends": {"dummy": {"enabled": True}}})
     try:
         device = runtime.device("dummy:0")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from zyx.distributed.engine import Engine
-from zyx.distributed.waiting import place, wait_until
+from zyx.distributed.waiting import mismatch, place, wait_until
 from zyx.errors import CollectiveError
 from zyx.ops import ReduceOp
 
@@ -88,15 +88,7 @@ class ThreadEngine(Engine):
     def agree(self, call: str) -> None:
         calls = self._exchange(call, call)
         if any(other != call for other in calls):
-            names = self._meeting.names
-            each = "; ".join(
-                f"rank {names[rank]} calls {text}{place() if rank == self.rank else ''}"
-                for rank, text in enumerate(calls)
-            )
-            raise CollectiveError(
-                f"processes do not call the same operation: {each}. Each must make the same calls in the same order, "
-                "with tensors of one shape and dtype"
-            )
+            raise mismatch(dict(enumerate(calls)), self._meeting.names, self.rank)
 
     def all_reduce(self, op: ReduceOp, array: Array) -> Array:
         return _combined(op, self._exchange("all_reduce", array))

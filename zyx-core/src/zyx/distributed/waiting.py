@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import CollectiveTimeoutError
+from zyx.errors import CollectiveError, CollectiveTimeoutError
 from zyx.runtime.lines import line_of_caller
 from zyx.runtime.runtime import current
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: How long is asked without a pause, in seconds: most messages between processes of one machine take less.
 _EAGER_S: Final = 50e-6
@@ -49,6 +49,23 @@ def place() -> str:
     if line and caller:
         return f" at {line}, traced, in a call at {caller}"
     return f" at {line or caller}" if line or caller else ""
+
+
+def mismatch(calls: Mapping[int, str], names: Sequence[int], rank: int) -> CollectiveError:
+    """Return the error of processes that are at different calls.
+
+    Args:
+        calls: What each is at, by its rank.
+        names: The number of each rank among all, by which errors call it.
+        rank: That of this process, whose line is named.
+    """
+    each = "; ".join(
+        f"rank {names[other]} calls {calls[other]}{place() if other == rank else ''}" for other in sorted(calls)
+    )
+    return CollectiveError(
+        f"processes do not call the same operation: {each}. Each must make the same calls in the same order, "
+        "with tensors of one shape and dtype"
+    )
 
 
 def wait_until(

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.collectives import Collectives, ExchangeError, ExchangeTimeoutError
+from zyx.drivers.arguments import Parameter
 from zyx.drivers.nccl import Communicator, NcclError, check_exchange
 from zyx.errors import BackendError, UnsupportedError
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from zyx.backend.collectives import Exchange
     from zyx.backend.device import Device, Program
-    from zyx.drivers.arguments import Parameter
     from zyx.drivers.nccl import Nccl
 
 
@@ -115,8 +115,6 @@ class NcclGroup(Collectives):
             )
         if exchange not in self._programs:
             check_exchange(exchange, self.name)
-            from zyx.drivers.arguments import Parameter
-
             target, source = exchange.target_bytes(self.size), exchange.source_bytes(self.size)
             state = Parameter(1)
             parameters = [

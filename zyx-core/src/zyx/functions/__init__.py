@@ -11,10 +11,15 @@ from functools import wraps
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.lazy_import import lazy_import
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zyx.functions import habits as habit_table
     from zyx.tensor.tensor import Tensor as Tensor  # the type that the families take and give, which stands above them
+else:
+    habit_table = lazy_import("zyx.functions.habits", globals())
 
 #: Whose second argument by position says in PyTorch, if it is a bool, whether n - 1 divides.
 _TAKE_BIAS: Final = frozenset(("std", "std_mean", "var", "var_mean"))
@@ -42,9 +47,7 @@ def habitual(
     function: Callable[..., Any], args: tuple[object, ...], keywords: dict[str, object], habits: dict[str, object]
 ) -> Tensor:
     """Return what `function` gives, to which `habits` were given beside its own arguments."""
-    from zyx.functions.habits import call, given  # which most programs do without
-
-    result: Tensor = call(function, *given(function, args, keywords, habits))
+    result: Tensor = habit_table.call(function, *habit_table.given(function, args, keywords, habits))
     return result
 
 
@@ -60,9 +63,7 @@ def taking_habits(function: Callable[..., Any]) -> Callable[..., Any]:
             is_inner = trace is not None and trace.tb_next is not None
             if is_inner and not (len(args) > 1 and type(args[1]) is bool and function.__name__ in _TAKE_BIAS):
                 raise  # from inside of the function, and not from the call
-        from zyx.functions import habits  # which most programs do without
-
-        return habits.call(function, args, keywords)
+        return habit_table.call(function, args, keywords)
 
     code: CodeType = call.__code__  # type: ignore[attr-defined]  # of a function, whatever `wraps` is said to return
     call.__code__ = code.replace(co_name=function.__name__, co_qualname=function.__qualname__)  # type: ignore[attr-defined]

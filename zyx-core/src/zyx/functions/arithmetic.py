@@ -12,6 +12,7 @@ from weakref import ref
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError
 from zyx.functions.formulas import copy_sign, is_finite
+from zyx.functions.ingest import with_arrays
 from zyx.functions.operands import (
     OPERANDS,
     REALS,
@@ -21,7 +22,6 @@ from zyx.functions.operands import (
     require,
     require_real,
     term_of,
-    with_arrays,
     wrap,
 )
 from zyx.functions.term import broadcast_shapes, expand_to

@@ -13,6 +13,7 @@ from zyx import shape as shapes
 from zyx.functions import complex_numbers
 from zyx.functions.formulas import is_finite
 from zyx.functions.info import finfo
+from zyx.functions.ingest import with_arrays
 from zyx.functions.operands import (
     NUMBERS,
     align,
@@ -24,7 +25,6 @@ from zyx.functions.operands import (
     require,
     require_real,
     term_of,
-    with_arrays,
     wrap,
 )
 from zyx.functions.reduction import all as all_of

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx.functions import complex_numbers
 from zyx.functions.formulas import count, is_finite, mean
+from zyx.functions.integer_means import integer_variance
 from zyx.functions.reduction import are_large, mean_along
 from zyx.shape import VaryingSize, as_float
 
@@ -59,8 +60,6 @@ def variance(term: Term, axes: Sequence[int], correction: float, target: DType) 
     size = count(term, axes)
     divisor = as_float(size - correction if size > correction else 0)
     if are_large(term, axes):
-        from zyx.functions.integer_means import integer_variance
-
         spread = integer_variance(term, axes, divisor, dtypes.accumulator(target.part))
         return spread, mean_along(term, axes, target)
     term = term.cast(dtypes.accumulator(target))

@@ -12,6 +12,8 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from zyx.errors import ArgumentError
+from zyx.functions import arithmetic, pooling
+from zyx.integers import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,8 +194,6 @@ def _extreme_of(name: str) -> Rule:
     """Rule of ``other``, which PyTorch's ``max`` and ``min`` take: the function of two operands, `name`."""
 
     def rule(made: TranslatedCall, keyword: str, value: Any) -> None:  # noqa: ANN401
-        from zyx.functions import arithmetic
-
         made.function = getattr(arithmetic, name)
         made.args = [made.args[0], value]
 
@@ -243,9 +243,6 @@ def _grown(name: str) -> Rule:
 
     def rule(made: TranslatedCall, keyword: str, value: Any) -> None:  # noqa: ANN401
         if value:
-            from zyx.functions import pooling
-            from zyx.integers import spread
-
             count = int(name[-2])
             made.args[1:2] = [spread(made.args[1], count, "kernel_size")] if len(made.args) > 1 else []
             if "kernel_size" in made.keywords:

@@ -10,15 +10,19 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.dtype import DType, Kind, as_dtype, promote
 from zyx.errors import DTypeError, SettingsError
+from zyx.functions.movement import reshape
 from zyx.functions.operands import is_operand, is_tensor, require, wrap
+from zyx.lazy_import import lazy_import
 from zyx.runtime.runtime import current
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from zyx.dtype import DTypeLike
-    from zyx.functions import Tensor
+    from zyx.functions import Tensor, bits
     from zyx.functions.operands import Operand
+else:
+    bits = lazy_import("zyx.functions.bits", globals())
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
@@ -189,16 +193,12 @@ def bitcast(x: Tensor, dtype: DTypeLike) -> Tensor:
     """
     target = as_dtype(dtype)
     if target.bits != x.node.dtype.bits and not (target.is_complex or x.node.dtype.is_complex):
-        from zyx.functions.bits import bits_as  # which most programs do without
-
-        return bits_as(x, target)
+        return bits.bits_as(x, target)
     return wrap(x.runtime.graph.bitcast(x.node, target), x)
 
 
 def view(x: Tensor, *shape: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # those of `reshape`
     """Return `reshape`; given a dtype, `bitcast`."""
-    from zyx.functions.movement import reshape  # which imports this module
-
     given = keywords.pop("dtype", None) if not shape else shape[0]
     if isinstance(given, DType | str | type) and len(shape) < 2 and not keywords:
         return bitcast(x, given)

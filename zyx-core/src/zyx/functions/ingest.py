@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.dtype import as_dtype
+from zyx.dtype import as_dtype, promote_scalar
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import sharing
-from zyx.functions.operands import Array, is_tensor
+from zyx.functions.operands import Array, common_dtype, is_tensor
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx import semantics
     from zyx.dtype import DType, Number
     from zyx.graph import Node
     from zyx.runtime.runtime import Runtime
+else:
+    semantics = lazy_import("zyx.semantics", globals())
 
 
 def node_from_data(data: object, dtype: DType | None, device: str | None, runtime: Runtime) -> Node:
@@ -49,9 +55,7 @@ def node_from_data(data: object, dtype: DType | None, device: str | None, runtim
     if own.is_complex and dtype is not None and not dtype.is_complex:
         raise DTypeError(f"{own} values do not fit {dtype}: the imaginary part would be lost; pass .real or .imag")
     if dtype is not None:
-        from zyx.semantics import apply_cast  # which `import zyx` does without
-
-        array = apply_cast(array, dtype)
+        array = semantics.apply_cast(array, dtype)
     return runtime.upload(array, place)
 
 
@@ -104,6 +108,33 @@ def has_dtype(data: object) -> bool:
     while isinstance(data, list | tuple) and data:
         data = data[0]
     return not isinstance(data, list | tuple | bool | int | float | complex) or isinstance(data, np.generic)
+
+
+def with_arrays(operands: Sequence[object], what: str) -> list[Any]:
+    """Return `operands` with lists and tuples as arrays, whose Python numbers are weak as single ones are.
+
+    Raises:
+        ShapeError: Nested lists of different lengths.
+        DTypeError: Something in them that is no number, or that does not fit.
+    """
+    if not any(isinstance(operand, list | tuple) for operand in operands):
+        return list(operands)
+    dtype = common_dtype([operand for operand in operands if not isinstance(operand, list | tuple)], what)
+    result: list[Any] = []
+    for operand in operands:
+        if isinstance(operand, list | tuple):
+            array = host_array(operand)
+            if not has_dtype(operand):
+                if array.dtype.kind == "c":
+                    dtype = dtypes.complex_of(dtype)
+                has_order = array.size and array.dtype.kind != "c"
+                for extreme in (array.min().item(), array.max().item()) if has_order else ():
+                    dtype = promote_scalar(dtype, extreme)
+                array = array.astype(dtype.numpy)
+            result.append(array)
+        else:
+            result.append(operand)
+    return result
 
 
 def _ragged(data: object, place: str = "") -> str | None:

@@ -162,35 +162,6 @@ def node_of(operand: object, dtype: DType, like: Tensor) -> Node:
     raise DTypeError(f"a tensor or a number is wanted, not {type(operand).__name__}")
 
 
-def with_arrays(operands: Sequence[object], what: str) -> list[Any]:
-    """Return `operands` with lists and tuples as arrays, whose Python numbers are weak as single ones are.
-
-    Raises:
-        ShapeError: Nested lists of different lengths.
-        DTypeError: Something in them that is no number, or that does not fit.
-    """
-    if not any(isinstance(operand, list | tuple) for operand in operands):
-        return list(operands)
-    from zyx.functions.ingest import has_dtype, host_array
-
-    dtype = common_dtype([operand for operand in operands if not isinstance(operand, list | tuple)], what)
-    result: list[Any] = []
-    for operand in operands:
-        if isinstance(operand, list | tuple):
-            array = host_array(operand)
-            if not has_dtype(operand):
-                if array.dtype.kind == "c":
-                    dtype = dtypes.complex_of(dtype)
-                has_order = array.size and array.dtype.kind != "c"
-                for extreme in (array.min().item(), array.max().item()) if has_order else ():
-                    dtype = promote_scalar(dtype, extreme)
-                array = array.astype(dtype.numpy)
-            result.append(array)
-        else:
-            result.append(operand)
-    return result
-
-
 def align(operands: Sequence[object], what: str, *, floating: bool = False) -> tuple[Tensor, list[Term]]:
     """Return a tensor among `operands`, and all of them as terms of one dtype, broadcast to one shape.
 

@@ -15,6 +15,7 @@ from zyx.errors import ShapeError
 from zyx.functions import take_habits
 from zyx.functions.index_key import located
 from zyx.functions.joining import concat, meshgrid, pad, stack
+from zyx.functions.mapping import vmap
 from zyx.functions.movement import flip, moveaxis, narrow, reshape, swapaxes
 from zyx.functions.operands import is_tensor, node_of, require, wrap
 from zyx.functions.selection import take, take_along_axis
@@ -116,8 +117,6 @@ def apply_along_axis(function: Callable[..., Tensor], axis: int, x: Tensor, *arg
     >>> zyx.apply_along_axis(zyx.sum, 1, zyx.Tensor([[1, 2], [3, 4]])).tolist()
     [3, 7]
     """
-    from zyx.functions.mapping import vmap
-
     base = require(x, "apply_along_axis")
     place = shapes.normalize_axis(axis, base.node.ndim)
     lines = moveaxis(base, place, -1)

@@ -2,8 +2,8 @@
 
 `axis` is an integer, several, or None for all; ``keepdims`` keeps the combined axes with size 1. Sums and products of
 integers and bools are int64 or uint64, those of float16 and bfloat16 are accumulated in float32. Sums of floats are
-taken by blocks (`zyx.lowering.blocks`): their errors are those of sums by pairs, in another order on every device.
-Extremes are NaN if an element is. `out` is None: it stands there so that NumPy's functions take tensors, as in
+taken by blocks (`zyx.lowering.blocked_sums`): their errors are those of sums by pairs, in another order on every
+device. Extremes are NaN if an element is. `out` is None: it stands there so that NumPy's functions take tensors, as in
 ``np.mean(x)``.
 """
 
@@ -17,6 +17,7 @@ from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import formulas, habitual, take_habits
 from zyx.functions.operands import float_dtype, require_real, term_of, wide_term, wrap
+from zyx.lazy_import import lazy_import
 from zyx.ops import ReduceOp
 from zyx.runtime.handle import Handle
 
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, DTypeLike
-    from zyx.functions import Tensor
+    from zyx.functions import Tensor, deviations, integer_means
     from zyx.functions.term import Term
+else:
+    deviations = lazy_import("zyx.functions.deviations", globals())
+    integer_means = lazy_import("zyx.functions.integer_means", globals())
 
 __all__ = [
     "all", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "std",
@@ -327,9 +331,7 @@ def are_large(term: Term, axes: Sequence[int]) -> bool:
 
 def mean_along(term: Term, axes: Sequence[int], target: DType) -> Term:
     if are_large(term, axes):
-        from zyx.functions.integer_means import integer_mean  # which most programs do without
-
-        return integer_mean(term, axes, dtypes.accumulator(target.part))
+        return integer_means.integer_mean(term, axes, dtypes.accumulator(target.part))
     return formulas.mean(term.cast(dtypes.accumulator(target)), axes)
 
 
@@ -402,12 +404,10 @@ def var_mean(
     >>> [each.item() for each in zyx.var_mean(zyx.Tensor([1.0, 5.0]))]
     [4.0, 3.0]
     """
-    from zyx.functions.deviations import variance  # which most programs do without
-
     term = wide_term(x, "var")
     target = _result_dtype(term, dtype, "var")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    spread, centre = variance(term, axes, correction, target)
+    spread, centre = deviations.variance(term, axes, correction, target)
     both = spread.cast(target.part), centre.cast(target)
     parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
     return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
@@ -430,12 +430,10 @@ def std_mean(
     >>> [each.item() for each in zyx.std_mean(zyx.Tensor([1.0, 5.0]))]
     [2.0, 3.0]
     """
-    from zyx.functions.deviations import variance  # which most programs do without
-
     term = wide_term(x, "std")
     target = _result_dtype(term, dtype, "std")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    spread, centre = variance(term, axes, correction, target)
+    spread, centre = deviations.variance(term, axes, correction, target)
     root = formulas.safe_sqrt(spread)
     both = root.cast(target.part), centre.cast(target)
     parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)

@@ -14,10 +14,13 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import SharingError
+from zyx.lazy_import import lazy_import
+from zyx.runtime.devices import GROUP
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
     from zyx.backend import MemoryPool
+    from zyx.backend import sharing as interface
     from zyx.backend.sharing import SupportsSharing
     from zyx.dtype import DType
     from zyx.functions import Tensor
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
+else:
+    interface = lazy_import("zyx.backend.sharing", globals())
 
 #: Kinds of devices, and of numbers, in DLPack.
 HOST: Final = (1, 0)
@@ -94,11 +99,9 @@ _DESTROY: Final = _Destructor(_destroy)
 
 def shared_pool(x: Tensor) -> SupportsSharing | None:
     """Return the pool of a tensor if its memory can be shared; where it is not decided yet, None."""
-    from zyx.backend.sharing import SupportsSharing
-
     device = x.runtime.backends.devices.get(x.node.device)
     pool: MemoryPool | None = None if device is None else device.memory_pool
-    return pool if isinstance(pool, SupportsSharing) else None
+    return pool if isinstance(pool, interface.SupportsSharing) else None
 
 
 def to_capsule(x: Tensor, *, copy: bool = False) -> object:
@@ -108,11 +111,9 @@ def to_capsule(x: Tensor, *, copy: bool = False) -> object:
         TraceError: A function is being traced: there are no values.
         BackendError: The work failed.
     """
-    from zyx.backend.sharing import SupportsSharing
-
     buffer = x.runtime.shared_buffer(x, copy=copy)
     pool = buffer.pool
-    if not isinstance(pool, SupportsSharing):
+    if not isinstance(pool, interface.SupportsSharing):
         raise SharingError(f"pool {pool.name} does not share its memory")
     shape = x.node.shape
     sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
@@ -226,10 +227,8 @@ def host_view(x: Tensor, what: str) -> Array:
         TraceError: A function is being traced: there are no values.
         BackendError: The work failed.
     """
-    from zyx.backend.sharing import SupportsHostArrays
-
     device, dtype = x.runtime.backends.devices.get(x.node.device), x.node.dtype
-    if device is None or not isinstance(device.memory_pool, SupportsHostArrays):
+    if device is None or not isinstance(device.memory_pool, interface.SupportsHostArrays):
         raise SharingError(f"{what}: values on {x.node.device} are copied to the host; copy=False cannot be kept")
     buffer = x.runtime.shared_buffer(x)
     if buffer.raw is None or buffer.raw.host_bytes is None:
@@ -284,16 +283,14 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
         SharingError: Its library does not share it; or it has gaps or another order than row-major, or a dtype that
             tensors lack.
     """
-    from zyx.backend.sharing import SupportsSelection, SupportsSharing
-
     place = tuple(int(part) for part in data.__dlpack_device__())
     if place == HOST:
         return None
     for device in runtime.devices:
         pool = device.memory_pool
-        if isinstance(pool, SupportsSharing) and pool.dlpack_device == place:
+        if isinstance(pool, interface.SupportsSharing) and pool.dlpack_device == place:
             try:
-                with pool.selected() if isinstance(pool, SupportsSelection) else nullcontext():
+                with pool.selected() if isinstance(pool, interface.SupportsSelection) else nullcontext():
                     capsule = data.__dlpack__(stream=pool.stream_number())
             except BufferError as error:
                 raise SharingError(f"from_dlpack: this {type(data).__name__} is not shared: {error}") from error
@@ -319,14 +316,11 @@ def from_host(data: Any, dtype: DType | None, device: str | None, runtime: Runti
         SharingError: The device does not compute in host memory; or the array has gaps, another order than row-major,
             another byte order or dtype, or begins where no element may; or a function is being traced.
     """
-    from zyx.backend.sharing import SupportsHostArrays
-    from zyx.runtime.devices import GROUP
-
     place = runtime.device_name(device)
     refusal = f"{what}: this {type(data).__name__} cannot be used without a copy, as copy=False asks"
     if runtime.tracing is not None:
         raise SharingError(f"{refusal}: a function is being traced; make the tensor outside and pass it")
-    if GROUP in place or not isinstance((target := runtime.device(place)).memory_pool, SupportsHostArrays):
+    if GROUP in place or not isinstance((target := runtime.device(place)).memory_pool, interface.SupportsHostArrays):
         raise SharingError(f"{refusal}: {place} does not compute in host memory; leave copy out")
     try:
         array = data if isinstance(data, np.ndarray) else np.from_dlpack(data)

@@ -10,6 +10,7 @@ from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions import reduction, take_habits
 from zyx.functions.choosing import clip, where
 from zyx.functions.complex_numbers import conj
+from zyx.functions.cumulative import cummax
 from zyx.functions.joining import concat
 from zyx.functions.linalg import matmul
 from zyx.functions.movement import diagonal, matrix_transpose, moveaxis, reshape
@@ -313,8 +314,6 @@ def mode(x: Tensor, axis: int = -1, *, keepdims: bool = False) -> ValuesIndices:
 
 def _run_lengths(ordered: Tensor) -> Tensor:
     """Return, at the end of each run of equal elements along the last axis, its length, and less elsewhere."""
-    from zyx.functions.cumulative import cummax
-
     size = ordered.node.shape[-1]
     ramp = wrap(
         ordered.runtime.graph.iota(ordered.node.shape, ordered.node.ndim - 1, dtypes.int64, ordered.node.device),

@@ -19,13 +19,16 @@ from zyx.functions.operands import (
     float_dtype,
     require,
 )
+from zyx.lazy_import import lazy_import
 from zyx.ops import UnaryOp
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
-    from zyx.functions import Tensor
+    from zyx.functions import Tensor, inverse_erf
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
+else:
+    inverse_erf = lazy_import("zyx.functions.inverse_erf", globals())
 
 __all__ = [
     "acos",
@@ -480,6 +483,4 @@ def erfinv(x: Tensor) -> Tensor:
     >>> [round(v, 4) for v in zyx.erfinv(zyx.Tensor([0.0, 0.5])).tolist()]
     [0.0, 0.4769]
     """
-    from zyx.functions.inverse_erf import inverse_erf  # which most programs do without
-
-    return by_float_formula(x, "erfinv", inverse_erf)
+    return by_float_formula(x, "erfinv", inverse_erf.inverse_erf)

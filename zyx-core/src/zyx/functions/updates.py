@@ -17,8 +17,9 @@ from zyx.functions.choosing import where
 from zyx.functions.cumulative import cumsum
 from zyx.functions.indexing import replaced
 from zyx.functions.linalg import matmul, norm, outer
-from zyx.functions.movement import moveaxis, reshape
+from zyx.functions.movement import diagonal, moveaxis, reshape
 from zyx.functions.operands import is_tensor, require, wrap
+from zyx.functions.rearranging import diag_embed
 from zyx.functions.selection import scatter, scatter_reduce, take
 from zyx.integers import as_integer
 
@@ -389,9 +390,6 @@ def diagonal_scatter(x: Tensor, source: Tensor, offset: int = 0, axis1: int = 0,
     >>> zyx.diagonal_scatter(zyx.zeros(2, 2), zyx.Tensor([1.0, 2.0])).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    from zyx.functions.movement import diagonal
-    from zyx.functions.rearranging import diag_embed
-
     base, values = require(x, "diagonal_scatter"), require(source, "diagonal_scatter")
     wanted = diagonal(base, offset, axis1, axis2).node.shape
     if values.node.shape != wanted:

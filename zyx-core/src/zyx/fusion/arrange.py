@@ -38,7 +38,7 @@ _SHORT_FOR_A_THREAD: Final = 1 << 12
 
 
 def arrange(parts: Sequence[KernelPart], info: DeviceInfo) -> list[list[KernelPart]]:
-    """Return `parts`, which are in an order in which they can run, as launches in an order in which they can run."""
+    """Group `parts`, which are in topological order, into launches, which are as well."""
     producer = {node: part for part in parts for node in part.stored}
     needs = {part: {producer[read] for read in part.reads if read in producer} for part in parts}
     users: dict[KernelPart, set[KernelPart]] = {}
@@ -76,7 +76,7 @@ def arrange(parts: Sequence[KernelPart], info: DeviceInfo) -> list[list[KernelPa
 def _companions(
     first: KernelPart, ready: Iterable[KernelPart], info: DeviceInfo, waiting_bytes: Mapping[KernelPart, int], room: int
 ) -> list[KernelPart]:
-    """Return those of the parts that are ready that fit into the launch of `first`, and their results into `room`."""
+    """Return the ready parts that share the launch of `first`, and whose results fit into `room`."""
     found: list[KernelPart] = []
     nodes = len(first.region.views)
     params = len(first.stored) + len(first.reads)
@@ -125,7 +125,7 @@ def _may_share(part: KernelPart, info: DeviceInfo) -> bool:
 
 
 def donate(launches: Sequence[Sequence[KernelPart]], donations: dict[Node, Node], kept: set[Node]) -> dict[Node, Node]:
-    """Let nodes take the place of buffers that are not needed after them; return those for which that works.
+    """Donate buffers that are not needed any more to nodes computed from them; return the donations that hold.
 
     A node may be stored over a buffer if its kernel reads that buffer, if at all, at the same element only, before the
     store; and nothing reads it in the same launch elsewhere, or later.

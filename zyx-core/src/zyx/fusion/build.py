@@ -13,8 +13,8 @@ from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
 from zyx.fusion.cost import inline_cost
 from zyx.fusion.movement import MOVEMENT
+from zyx.fusion.offset_specialisation import clamped_start
 from zyx.fusion.region import mask_needed, moved_view
-from zyx.fusion.starts import clamped_start
 from zyx.fusion.threefry import random_word
 from zyx.graph import node as n
 from zyx.graph.ends import Ends, ends_of
@@ -357,7 +357,7 @@ class _NestBuilder:
         return inside
 
     def _packed(self, node: Box | Packed, point: tuple[Expr, ...], param: e.Param) -> Expr:
-        """Return where an element lies of what has as many places as numbers say."""
+        """Return the offset of an element in a buffer whose strides are given at the launch."""
         pool, shape, count = self._pool, node.shape, len(node.strides)
         terms = [pool.flatten(point[count:], shape[count:])]
         for index, stride in zip(point, node.strides, strict=False):

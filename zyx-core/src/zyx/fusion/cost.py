@@ -64,7 +64,7 @@ def store_cost(node: Node) -> int:
 
 
 def reading_cost(node: Node, known: Collection[Node]) -> int:
-    """Return what it costs to read what an element of `node` is computed from, beyond reading that element.
+    """Return the extra cost of reading the sources of an element of `node` instead of the element itself.
 
     A byte from memory costs about as much as an operation. What is shown again and again, such as a row that is added
     to a matrix, counts by what lies in memory.

@@ -1,4 +1,4 @@
-"""Find again what was taken apart and put together as it was: pairs, of which two nodes have one half each."""
+"""Recognise pairs that are deinterleaved and interleaved again, so that the original is used."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.dtype import float32
 from zyx.fusion.materialise import contraction_operands
 from zyx.graph import node as n
-from zyx.schedule.seeds.few_rows import FEW_ROWS
+from zyx.schedule.seeds.skinny_products import FEW_ROWS
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LEAST_WORK: Final = 1 << 27
 
 
 def product_in(part: KernelPart) -> Node | None:
-    """Return the product of matrices that `part` computes along with what follows it, if it is a large one.
+    """Return the large product of matrices in `part`, which a library may compute apart from its epilogue.
 
     It is the node after which the sums are of the dtype that they are rounded to, if nothing needs them before.
     """

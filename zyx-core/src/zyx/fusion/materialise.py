@@ -9,7 +9,7 @@ Kept are
    what is in memory; and if rows of it lie in short pieces there, which would be put together again for every use;
 5. what a reduction is rounded to, if nothing else needs the reduction: less is stored than of the reduction itself;
 6. what is needed at several points, by one kept node or by several, if computing it again at each costs more than
-   storing it and reading it back: see `zyx.fusion.repetition`;
+   storing it and reading it back: see `zyx.fusion.recomputation`;
 7. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
 
 Everything else is computed where it is needed. What is kept becomes a kernel of its own, or part of one: see
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.fusion.cost import is_source, own_cost
 from zyx.fusion.movement import MOVEMENT
-from zyx.fusion.repetition import keep_repeated
+from zyx.fusion.recomputation import limit_recomputation
 from zyx.graph import node as n
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
@@ -72,7 +72,7 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node], recomput
                 _keep_operand(operand, kept)
                 _keep_in_pieces(operand, kept)
     kept.update(_rounded(order, outputs))
-    keep_repeated(order, kept)
+    limit_recomputation(order, kept)
     kept.update(row_summaries(order, kept))
     return kept - {node for node in recomputed if node not in must and not is_always_kept(node)}
 
@@ -212,7 +212,7 @@ def _keep_in_pieces(operand: Node, kept: set[Node]) -> None:
 
 
 def _piece(node: n.Reshape) -> float:
-    """Return the elements that lie together of the axes that `node` makes one of; infinity if it makes none of others.
+    """Return the contiguous elements within the merged last axis of a reshape; infinity if it merges no others.
 
     The last such axis counts: products sum along it.
     """

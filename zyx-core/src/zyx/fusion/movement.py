@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zyx.graph import node as n
+from zyx.nest.pool import Pool
 
 if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.nest.expr import Expr
-    from zyx.nest.pool import Pool
     from zyx.shape import Shape
 
 #: Movement whose result has each element of its source at one place at most.
@@ -84,8 +84,6 @@ def reshape_point(pool: Pool, shape: Shape, target: Shape, point: tuple[Expr, ..
 
 def runs_along(node: Node, axis: int) -> bool:
     """Whether what `node` shows, moved and converted, has neighbours in memory along `axis`."""
-    from zyx.nest.pool import Pool  # a module of expressions: what moves nodes alone does without
-
     pool = Pool()
     ranges = [pool.range(size) for size in node.shape]
     point: tuple[Expr, ...] = tuple(map(pool.ref, ranges))

@@ -32,7 +32,7 @@ from zyx.fusion.movement import Move, RootRanges
 from zyx.fusion.params import nodes_to_keep_apart
 from zyx.fusion.region import FusedRegion, follow, is_turned
 from zyx.fusion.scans import may_be_followed
-from zyx.fusion.stages import rows_of, rows_wanted
+from zyx.fusion.split_reductions import rows_of, rows_wanted
 from zyx.graph import node as n
 from zyx.nest import expr as e
 from zyx.nest.pool import Pool
@@ -205,7 +205,7 @@ class _Partitioner:
         return follow(root, Pool(), self._position, stop, _ranges_of_root(root, self._info, self._kept))
 
     def _would_circle(self, root: Node, node: Node) -> bool:
-        """Whether a kernel that needs `node`, other than that of `root`, is needed by that of `root`."""
+        """Whether fusing `node` into the kernel of `root` would make a cycle of kernels."""
         start = {self._home[user] for user in self._users[node]} - {root}
         seen = set(start)
         stack = list(start)
@@ -338,7 +338,7 @@ class _Grower:
 
 
 def _ranges_of_one_point(region: FusedRegion, node: Node) -> int | None:
-    """Return the ranges of the point at which `node` is needed, if that is one point, unmasked, and one to one."""
+    """Return the ranges of the only view of `node`, if it is unmasked and one to one; None otherwise."""
     points = {(view.point, view.mask) for view in region.views[node]}
     if len(points) > 1:
         return None

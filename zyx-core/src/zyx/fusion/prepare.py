@@ -1,7 +1,7 @@
 """Rewrite a graph for one device, before it is divided into kernels.
 
-1. A reduction with too few results to keep the device busy is done in steps (`zyx.fusion.stages`), and scans of
-   which there are too few in blocks (`zyx.fusion.scans`).
+1. A reduction with too few results to keep the device busy is done in steps (`zyx.fusion.split_reductions`), and scans
+   of which there are too few in blocks (`zyx.fusion.scans`).
 2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own. What is
    only another shape of a node that is needed besides is that node.
 3. An `Alias` is its source, and what has no elements is a constant.
@@ -14,7 +14,7 @@
 9. A sum of several products of matrices, as gradients have it, becomes several sums: each is one that is known how to
    compute fast.
 10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.kernels.attention`).
-11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.fusion.channels`).
+11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.fusion.channels_last`).
 12. Fourier transforms become hand-written kernels, or sums of products (`zyx.kernels.fourier`).
 13. Pairs that were taken apart and are put together again are what they were (`zyx.fusion.interleaved`).
 """
@@ -32,13 +32,14 @@ from zyx.fusion.materialise import contraction_operands
 from zyx.fusion.movement import MOVEMENT
 from zyx.fusion.scans import split_scan
 from zyx.fusion.scattering import Helpers, in_parallel
-from zyx.fusion.stages import in_stages
+from zyx.fusion.split_reductions import split_reduction
 from zyx.fusion.windows import sum_of_windows
 from zyx.graph import node as n
 from zyx.graph.ends import carry_ends
 from zyx.graph.given import Box, Number
 from zyx.graph.lines import carry_line
 from zyx.graph.rebuild import rebuild
+from zyx.lazy_import import lazy_import
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.shape import size_of
 
@@ -46,8 +47,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
+    from zyx.fusion import channels_last
     from zyx.graph import Graph
     from zyx.graph.node import Node
+    from zyx.kernels import attention, fourier, sorting
+else:
+    channels_last = lazy_import("zyx.fusion.channels_last", globals())
+    attention = lazy_import("zyx.kernels.attention", globals())
+    fourier = lazy_import("zyx.kernels.fourier", globals())
+    sorting = lazy_import("zyx.kernels.sorting", globals())
 
 #: How many ways there are to prepare nodes, each for devices that refuse the one before.
 WAYS: Final = 3
@@ -138,16 +146,12 @@ def prepare(
 
 def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, way: int) -> Node:
     """Return what `sort_order` does; imported where something is sorted."""
-    from zyx.kernels.sorting import sort_order
-
-    return sort_order(graph, node, info, way)
+    return sorting.sort_order(graph, node, info, way)
 
 
 def _transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, way: int) -> Node:
     """Return what `transformed` does; imported where something is transformed."""
-    from zyx.kernels.fourier import transformed
-
-    return transformed(graph, node, info, way)
+    return fourier.transformed(graph, node, info, way)
 
 
 def ways_of(order: Sequence[Node], info: DeviceInfo) -> int:
@@ -168,9 +172,7 @@ def _attended(
     graph: Graph, node: n.Cast, new: Mapping[Node, Node], users: Mapping[Node, int], info: DeviceInfo
 ) -> Node | None:
     """Return what `attended` does; imported where it may be."""
-    from zyx.kernels.attention import attended
-
-    return attended(graph, node, new, users, info)
+    return attention.attended(graph, node, new, users, info)
 
 
 def _check_size(node: Node) -> None:
@@ -193,7 +195,7 @@ def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node
 
 
 def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
-    """Return the node that `node` is another shape of, if others need that too: one buffer is enough for all.
+    """Look through reshapes to the node whose buffer several users can share.
 
     Or if it is a product of matrices: no kernel that finds the places of its points by dividing takes that in. Or if
     parts of it were written to: it is where these are.
@@ -244,7 +246,7 @@ def _sum_of_products(
 
 
 def _summands(node: Node, users: Mapping[Node, int]) -> list[Node]:
-    """Return what `node` adds up, if nobody else needs that."""
+    """Return the summands of a chain of additions whose intermediate sums have no other users."""
     if isinstance(node, n.Binary) and node.op is BinaryOp.ADD and node.storage is None and users[node] == 1:
         return [summand for source in node.sources for summand in _summands(source, users)]
     return [node]
@@ -262,10 +264,8 @@ def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
 
 
 def _laid_out(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
-    """Return the reduction in two steps if that is better, or of factors that lie as warps take them."""
-    staged = in_stages(graph, node, info)
+    """Return the reduction, split if it has too few results, or with channels-last factors for tensor cores."""
+    staged = split_reduction(graph, node, info)
     if staged is not node or not info.wmma or contraction_operands(node) is None:
         return staged
-    from zyx.fusion.channels import channels_last  # for few devices
-
-    return channels_last(graph, node, info)
+    return channels_last.channels_last(graph, node, info)

@@ -2,7 +2,7 @@
 
     many updates of more places        copies = scatter into (places, copies);  base op (copies combined)
     many updates of a few places       base op (reduction of where(index == place, updates, neutral))
-    many updates of many places, in    sorted by place, and neighbours combined (`zyx.fusion.segments`)
+    many updates of many places, in    sorted by place, and neighbours combined (`zyx.fusion.segmented_scan`)
     one order, by threads
     one update of places that are      where(index == place, base op update, base)
     all the same besides
@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.dtype import accumulator
-from zyx.fusion.phases import combines_indivisibly
-from zyx.fusion.segments import by_segments, from_start
+from zyx.fusion.segmented_scan import by_segmented_scan, from_start
+from zyx.fusion.split_scatters import combines_indivisibly
 from zyx.graph import node as n
 from zyx.graph.places import is_distinct
 from zyx.ops import BinaryOp, ReduceOp, identity
@@ -120,7 +120,7 @@ def _in_order(graph: Graph, node: n.Scatter, info: DeviceInfo, helpers: Helpers)
     if has_threads and is_long and helpers.sorting is not None and index.shape[node.axis] <= dtypes.int32.max:
         assert node.op is not None
         neutral = graph.const(identity(node.op, node.dtype), node.dtype, node.device, base.shape)
-        placed = graph.scatter(neutral, *by_segments(graph, node, helpers.sorting), node.axis)
+        placed = graph.scatter(neutral, *by_segmented_scan(graph, node, helpers.sorting), node.axis)
         assert isinstance(placed, n.Scatter)
         return _on_top(graph, node.op, base, _last_of_each(graph, placed, info))
     if copies < 2:

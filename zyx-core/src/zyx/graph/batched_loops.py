@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING
 
 from zyx.graph.graph import Graph
 from zyx.graph.loop import Body, Lie, Loop, Product
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zyx.graph import batching
     from zyx.graph.node import Leaf, Node
+else:
+    batching = lazy_import("zyx.graph.batching", globals())
 
 
 def batched_loop(
@@ -114,8 +118,6 @@ def _batched_body(body: Body, are_batched: tuple[bool, ...], count: int) -> Body
         are_batched: Of the slices, then of the constants, which differ between examples. All carries do.
         count: How many examples there are.
     """
-    from zyx.graph.batching import Examples, batched, whole_of
-
     graph = Graph()
     values: dict[Node, Node] = {}
     carries = tuple([_leaf(graph, leaf, (count, *leaf.shape)) for leaf in body.carries])
@@ -132,9 +134,9 @@ def _batched_body(body: Body, are_batched: tuple[bool, ...], count: int) -> Body
             values[leaf] = constants[place]
     saved, results = list(body.saved), [product.result for product in body.products]
     nodes = [*body.new, *body.rows, *saved, *results]
-    examples = Examples.all_of(count)
-    found = batched(graph, nodes, values, examples)
-    of = dict(zip(nodes, whole_of(graph, nodes, found, examples), strict=True))
+    examples = batching.Examples.all_of(count)
+    found = batching.batched(graph, nodes, values, examples)
+    of = dict(zip(nodes, batching.whole_of(graph, nodes, found, examples), strict=True))
     new_leaves = dict(zip(body.slices, slices, strict=True))
     return Body(
         carries,

@@ -13,6 +13,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.graph import making
 from zyx.graph import node as n
 from zyx.integers import check_numbers
+from zyx.lazy_import import lazy_import
 from zyx.ops import BinaryOp, FourierKind, UnaryOp
 from zyx.scalar import fold_cast
 
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, Number
+    from zyx.graph import fourier
     from zyx.graph.base import AliasRule
     from zyx.ops import ReduceOp
     from zyx.shape import Shape
+else:
+    fourier = lazy_import("zyx.graph.fourier", globals())
 
 
 #: So many nodes more than were alive at the last look are made before those that died are forgotten.
@@ -431,10 +435,8 @@ class Graph:
             DTypeError: As `zyx.graph.fourier.checked` does.
             ShapeError: As that does.
         """
-        from zyx.graph.fourier import checked  # for few programs
-
         axis = shapes.normalize_axis(axis, x.ndim)
-        like = checked(x, table, axis, kind, as_pairs=as_pairs)
+        like = fourier.checked(x, table, axis, kind, as_pairs=as_pairs)
         making.check_devices("fourier", x, table)
         if kind is not FourierKind.COMPLEX:
             is_inverse = kind is FourierKind.TO_REAL

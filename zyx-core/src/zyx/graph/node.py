@@ -65,8 +65,8 @@ class Const(Node):
         return (self.value.hex() if isinstance(self.value, float) else self.value,)  # 0.0 is not -0.0; NaN is NaN
 
 
-class Iota(Node):
-    """The coordinate along `axis`, as an integer type."""
+class _AlongAxis(Node):
+    """What kinds have in common that are known by an axis."""
 
     __slots__ = ("axis",)
 
@@ -77,6 +77,12 @@ class Iota(Node):
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis,)
+
+
+class Iota(_AlongAxis):
+    """The coordinate along `axis`, as an integer type."""
+
+    __slots__ = ()
 
 
 class Leaf(Node):
@@ -190,96 +196,76 @@ class Flip(Node):
         return self.axes
 
 
-class Slide(Node):
+class _Window(Node):
+    """What `Slide` and its inverse have in common: windows along an axis of the source or of the result."""
+
+    __slots__ = ("axis", "dilation", "stride", "window")
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        sources: Sources,
+        axis: int,
+        window: int,
+        stride: int,
+        dilation: int,
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
+        self.window = window
+        self.stride = stride
+        self.dilation = dilation
+
+    @property
+    def attributes(self) -> tuple[object, ...]:
+        return (self.axis, self.window, self.stride, self.dilation)
+
+
+class Slide(_Window):
     """Element (o, k) along (`axis`, `window`) is element (o * stride + k * dilation, k) of the source."""
 
-    __slots__ = ("axis", "dilation", "stride", "window")
-
-    def __init__(
-        self,
-        shape: Shape,
-        dtype: DType,
-        device: str,
-        sources: Sources,
-        axis: int,
-        window: int,
-        stride: int,
-        dilation: int,
-    ) -> None:
-        super().__init__(shape, dtype, device, sources)
-        self.axis = axis
-        self.window = window
-        self.stride = stride
-        self.dilation = dilation
-
-    @property
-    def attributes(self) -> tuple[object, ...]:
-        return (self.axis, self.window, self.stride, self.dilation)
+    __slots__ = ()
 
 
-class Unslide(Node):
+class Unslide(_Window):
     """Element (o * stride + k * dilation, k) along (`axis`, `window`) is element (o, k) of the source; others are 0."""
 
-    __slots__ = ("axis", "dilation", "stride", "window")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        shape: Shape,
-        dtype: DType,
-        device: str,
-        sources: Sources,
-        axis: int,
-        window: int,
-        stride: int,
-        dilation: int,
-    ) -> None:
-        super().__init__(shape, dtype, device, sources)
-        self.axis = axis
-        self.window = window
-        self.stride = stride
-        self.dilation = dilation
+
+class _Elementwise(Node):
+    """What operations on each element have in common; their constructor calls no other, as most nodes are these."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, op: UnaryOp | BinaryOp) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = self.reader = None
+        self.op = op
 
     @property
     def attributes(self) -> tuple[object, ...]:
-        return (self.axis, self.window, self.stride, self.dilation)
+        return (self.op,)
 
 
-class Unary(Node):
+class Unary(_Elementwise):
     """`op` of each element."""
 
-    __slots__ = ("op",)
-
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, op: UnaryOp) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.device = device
-        self.sources = sources
-        self.depth = 0
-        self.storage = self.reader = None
-        self.op = op
-
-    @property
-    def attributes(self) -> tuple[object, ...]:
-        return (self.op,)
+    __slots__ = ()
+    op: UnaryOp
 
 
-class Binary(Node):
+class Binary(_Elementwise):
     """`op` of each pair of elements."""
 
-    __slots__ = ("op",)
-
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, op: BinaryOp) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.device = device
-        self.sources = sources
-        self.depth = 0
-        self.storage = self.reader = None
-        self.op = op
-
-    @property
-    def attributes(self) -> tuple[object, ...]:
-        return (self.op,)
+    __slots__ = ()
+    op: BinaryOp
 
 
 class Where(Node):
@@ -357,18 +343,10 @@ class Scan(Node):
         return (self.op, self.axis)
 
 
-class Gather(Node):
+class Gather(_AlongAxis):
     """Sources (data, index): indexed reads along `axis`. Negative indices count from the end; outside reads give 0."""
 
-    __slots__ = ("axis",)
-
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int) -> None:
-        super().__init__(shape, dtype, device, sources)
-        self.axis = axis
-
-    @property
-    def attributes(self) -> tuple[object, ...]:
-        return (self.axis,)
+    __slots__ = ()
 
 
 class Scatter(Node):

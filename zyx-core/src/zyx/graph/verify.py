@@ -40,6 +40,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.errors import DTypeError, ShapeError, VerifyError
 from zyx.graph import node as n
+from zyx.graph.fourier import checked
 from zyx.graph.given import Box, Front, Number
 from zyx.graph.host_call import HostCall
 from zyx.graph.loop import Loop
@@ -252,8 +253,6 @@ def _sort_checks(node: n.Sort, x: n.Node) -> Iterable[tuple[int, bool, str]]:
 
 
 def _fourier_checks(node: n.Fourier, x: n.Node, table: n.Node) -> Iterable[tuple[int, bool, str]]:
-    from zyx.graph.fourier import checked  # for few programs
-
     is_axis = 0 <= node.axis < x.ndim
     yield 21, is_axis, "the axis is one of the source"
     try:

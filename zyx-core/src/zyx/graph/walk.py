@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.graph import node as n
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from zyx.graph.node import Node
 
@@ -47,9 +47,14 @@ def below(node: Node) -> tuple[Node, ...]:
 
 def with_inputs_of_rules(outputs: Iterable[Node]) -> list[Node]:
     """Return what `topological` does, and what gradients at these go to by rules, each node after what is below it."""
+    return post_order(outputs, lambda node: below(node) if node.storage is None else ())
+
+
+def post_order(starts: Iterable[Node], before: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    """Return `starts`, the last one first, and all that they lead to, each node after those `before` it."""
     order: list[Node] = []
     done: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(node, False) for node in outputs]
+    stack = [(node, False) for node in starts]
     while stack:
         node, is_expanded = stack.pop()
         if is_expanded:
@@ -57,8 +62,7 @@ def with_inputs_of_rules(outputs: Iterable[Node]) -> list[Node]:
         elif node not in done:
             done.add(node)
             stack.append((node, True))
-            if node.storage is None:
-                stack.extend((source, False) for source in below(node) if source not in done)
+            stack.extend((source, False) for source in before(node) if source not in done)
     return order
 
 
@@ -81,19 +85,7 @@ def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY, ends: Con
         history: For leaves, the node whose values they hold: gradients go on there.
         ends: Nodes at which gradients end.
     """
-    order: list[Node] = []
-    done: set[Node] = set()
-    stack = [(target, False)]
-    while stack:
-        node, is_expanded = stack.pop()
-        if is_expanded:
-            order.append(node)
-        elif node not in done:
-            done.add(node)
-            stack.append((node, True))
-            if node not in ends:
-                stack.extend((source, False) for source in reached_from(node, history))
-    return order
+    return post_order((target,), lambda node: () if node in ends else reached_from(node, history))
 
 
 def reached_from(node: Node, history: Mapping[Node, Node] = NO_HISTORY) -> tuple[Node, ...]:

@@ -16,9 +16,14 @@ from zyx.io.header import TensorEntry, read_header
 from zyx.io.numpy_file import describe_npy, describe_npz
 from zyx.io.sharded import read_index
 from zyx.io.torch_file import read_checkpoint
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     import os
+
+    from zyx.io.onnx import summary
+else:
+    summary = lazy_import("zyx.io.onnx.summary", globals())
 
 #: A checkpoint may hold a list very often, and each time counts.
 _MOST_VALUES: Final = 1_000_000
@@ -63,9 +68,7 @@ def contents_of(path: str | os.PathLike[str]) -> Contents:
         case FileFormat.TORCH:
             return _of_checkpoint(path)
         case FileFormat.ONNX:
-            from zyx.io.onnx.summary import describe_onnx  # which takes the package onnx
-
-            return Contents(found, *describe_onnx(path))
+            return Contents(found, *summary.describe_onnx(path))
 
 
 def _of_shards(path: str | os.PathLike[str]) -> Contents:

@@ -23,6 +23,7 @@ from zyx.io.numpy_file import load_npy, load_npz
 from zyx.io.safetensors_file import load_safetensors, save_safetensors
 from zyx.io.sharded import load_sharded
 from zyx.io.torch_file import load_torch
+from zyx.lazy_import import lazy_import
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from zyx.dtype import DTypeLike
+    from zyx.io import onnx
+else:
+    onnx = lazy_import("zyx.io.onnx", globals())
 
 _SUFFIX = ".safetensors"
 
@@ -94,9 +98,7 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
         case FileFormat.ONNX:
             if names is not None:
                 raise FormatError(f"{path} is {found.value}: a network, not tensors by name; load it without `names`")
-            from zyx.io.onnx import load as load_network  # which takes the package onnx
-
-            return load_network(path, device)
+            return onnx.load(path, device)
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -35,12 +35,16 @@ import numpy as np
 
 from zyx.dtype import DType
 from zyx.errors import TraceError
+from zyx.lazy_import import lazy_import
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from zyx.jit import snapshot
     from zyx.jit.snapshot import Snapshot
+else:
+    snapshot = lazy_import("zyx.jit.snapshot", globals())
 
 Structure: TypeAlias = "Hashable"
 
@@ -82,12 +86,10 @@ def exact_key(value: object) -> Structure:
     known = _known.get(value)
     if known is not None and known[0].shows(value):
         return known[1]
-    from zyx.jit.snapshot import snapshot_of  # of no use before
-
-    snapshot = snapshot_of(value, about_class)
+    shown = snapshot.snapshot_of(value, about_class)
     key = _Remembered(_Keys(value).of(value))
-    if snapshot is not None and snapshot.shows(value):  # another thread may change it
-        _known[value] = snapshot, key
+    if shown is not None and shown.shows(value):  # another thread may change it
+        _known[value] = shown, key
     return key
 
 

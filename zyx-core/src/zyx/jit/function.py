@@ -58,8 +58,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Se
 
 from zyx import modes
 from zyx.errors import IndexRangeError
-from zyx.jit.exact_key import exact_key, identities_in
-from zyx.jit.structure import take_apart
+from zyx.lazy_import import lazy_import
 from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing, Unfit
@@ -67,14 +66,33 @@ from zyx.runtime.tracing import Tracing, Unfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from zyx.jit import bucketed, dims, parameters
+    from zyx.jit import entry as entries
+    from zyx.jit import exact_key as keys
+    from zyx.jit import lengths as traced_lengths
+    from zyx.jit import numbers as traced_numbers
+    from zyx.jit import static as static_parameters
+    from zyx.jit import structure as structures
+    from zyx.jit import traced as tracing_run
+    from zyx.jit.bucketed import BucketedTrace, Call
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import Served, TracedWay
-    from zyx.jit.lengthy import Call, Lengthy
+    from zyx.jit.lengths import BucketReplay, TracedWay
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.specialise.table import Outline
+else:
+    dims = lazy_import("zyx.jit.dims", globals())
+    entries = lazy_import("zyx.jit.entry", globals())
+    keys = lazy_import("zyx.jit.exact_key", globals())
+    structures = lazy_import("zyx.jit.structure", globals())
+    traced_lengths = lazy_import("zyx.jit.lengths", globals())
+    bucketed = lazy_import("zyx.jit.bucketed", globals())
+    traced_numbers = lazy_import("zyx.jit.numbers", globals())
+    parameters = lazy_import("zyx.jit.parameters", globals())
+    static_parameters = lazy_import("zyx.jit.static", globals())
+    tracing_run = lazy_import("zyx.jit.traced", globals())
 
 _Key: TypeAlias = "tuple[Runtime, Structure, Structure, str]"
 _DimsOf: TypeAlias = "Mapping[str, Mapping[int, Dim]]"
@@ -86,7 +104,7 @@ MOST_TRACES: Final = 128
 #: Most of them of one signature, for different states of the objects that it uses.
 MOST_OF_ONE_SIGNATURE: Final = 4
 #: Most calls that are remembered to have been served by traces for sizes that vary.
-_MOST_SERVED: Final = 1024
+_MOST_REPLAYS: Final = 1024
 
 
 class SignatureTraces:
@@ -105,7 +123,7 @@ class SignatureTraces:
     def __init__(
         self, objects: Sequence[object], others: Sequence[object], forget: Callable[[weakref.ref[object]], None]
     ) -> None:
-        self.entries: list[Any] = []  # for many lengths, `zyx.jit.lengthy.Lengthy`
+        self.entries: list[Any] = []  # for many lengths, `zyx.jit.bucketed.BucketedTrace`
         self.ends = [weakref.ref(object_, forget) for object_ in (*objects, *others)]
         self.owner = id(objects[0]) if objects else 0
         self.used = 0
@@ -152,7 +170,7 @@ def _shared_key(like: _Key, varying: Outline, numbers: Sequence[float]) -> _Key 
     runtime, structure, state, device = like
     if GROUP in device:
         return None  # a plan of several devices takes buffers
-    fixed = tuple([(place, exact_key(numbers[place])) for place in sorted(varying.kept)])
+    fixed = tuple([(place, keys.exact_key(numbers[place])) for place in sorted(varying.kept)])
     return (runtime, ("numbers", structure, fixed), state, device)
 
 
@@ -166,30 +184,24 @@ class Jit(Generic[P, R]):
         self, function: Callable[P, R], static: str | Iterable[str] = (), lengths: _DimsOf | None = None
     ) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
-        from zyx.jit.parameters import check_function  # which `import zyx` does without
-
-        check_function(function)
+        parameters.check_function(function)
         self._wrapped = function
         self._name: str = getattr(function, "__qualname__", "a function")
         self._static = (static,) if isinstance(static, str) else tuple(static)
         self._static_places = None
         if self._static:
-            from zyx.jit.static import StaticParameters  # of no use to most functions
-
-            self._static_places = StaticParameters(function, self._static).places
+            self._static_places = static_parameters.StaticParameters(function, self._static).places
         self._lengths = lengths
         self._declared = None
         if lengths:
-            from zyx.jit.dims import DeclaredLengths
-
-            self._declared = DeclaredLengths(function, lengths).declared
+            self._declared = dims.DeclaredLengths(function, lengths).declared
         # A bound method is a function whose first argument is known, so that what that object has is looked at.
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
         self._kept: dict[_Key, SignatureTraces] = {}
         self._token = object()  # by which the runtime knows its calls
-        self._served: dict[_Key, Served] = {}
+        self._replays: dict[_Key, BucketReplay] = {}
         self._latest: _Latest | None = None
         self._calls = 0
 
@@ -216,7 +228,7 @@ class Jit(Generic[P, R]):
                         return again  # type: ignore[return-value]  # what the function returns
         given: tuple[object, ...] = (*self._bound, *args) if self._bound else args
         tensors: list[Handle] = []
-        structure = take_apart((given, kwargs), tensors) if kwargs else take_apart(given, tensors)
+        structure = structures.take_apart((given, kwargs) if kwargs else given, tensors)
         state: Structure = modes.state()
         if runtime.observers.leaves and (marks := runtime.observers.marks_of(tensors)):
             state = (state, marks)  # where the gradients of a backward() in the function go
@@ -253,7 +265,7 @@ class Jit(Generic[P, R]):
                             except Unfit:
                                 is_unfit = True
                                 break
-                elif alike is None and (served := self._served.get(key)) is not None:
+                elif alike is None and (served := self._replays.get(key)) is not None:
                     results = served.run(tensors)
                     if results is not None:
                         self._calls = served.kept.used = self._calls + 1
@@ -297,7 +309,7 @@ class Jit(Generic[P, R]):
         To `numbers` those among the arguments are added.
         """
         runtime = key[0]
-        like = take_apart((given, kwargs) if kwargs else given, [], numbers)
+        like = structures.take_apart((given, kwargs) if kwargs else given, [], numbers)
         static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
         shapes = tuple([tensor._node.shape for tensor in tensors])
         declared = self._declared and self._declared(self._bound, args, kwargs)
@@ -308,14 +320,12 @@ class Jit(Generic[P, R]):
             if is_new:
                 sized.rows = [sizes]
         if declared or sized.ways or sized.sized or sized.rows != [sizes]:
-            from zyx.jit.lengthy import Call  # of no use before
-
-            call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
+            call = bucketed.Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
             done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
             if done is not None:
-                if len(self._served) >= _MOST_SERVED:
-                    self._served.clear()
-                result, self._served[key] = done
+                if len(self._replays) >= _MOST_REPLAYS:
+                    self._replays.clear()
+                result, self._replays[key] = done
                 return None, result
         with runtime.lock:
             varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
@@ -337,16 +347,13 @@ class Jit(Generic[P, R]):
 
         None if that fails: then more of the numbers are known to be looked at, and one for fewer calls may not.
         """
-        from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
-        from zyx.jit.numbers import LookedAt, Numbers
-        from zyx.jit.traced import Traced
-
-        stand_ins = None if alike is None else Numbers(alike.varying.kept)
+        stand_ins = None if alike is None else traced_numbers.Numbers(alike.varying.kept)
         traced: Entry | None = None
         try:
-            traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins))
+            run = tracing_run.Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins)
+            traced = entries.Entry(run)
             tracing.finish()
-        except LookedAt:
+        except traced_numbers.LookedAt:
             assert alike is not None
             assert stand_ins is not None
             alike.varying.kept = stand_ins.looked_at
@@ -363,20 +370,21 @@ class Jit(Generic[P, R]):
 
     def _at_length(
         self, key: _Key, outline: Outline, call: Call, sizes: tuple[int, ...], declared: Declared | None
-    ) -> tuple[R, Served] | None:
+    ) -> tuple[R, BucketReplay] | None:
         """Return what a call gives by a trace for sizes that vary; None if it is to have a trace of its own."""
         if call.runtime.planner.is_deterministic or GROUP in key[3]:
             return None  # other kernels add up in another order; and plans of several devices take buffers
-        from zyx.jit.lengths import run_at_length  # of no use before
 
         def key_of(way: TracedWay) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
-        def keep(way: TracedWay, trace: Lengthy) -> SignatureTraces:
-            self._served.clear()
+        def keep(way: TracedWay, trace: BucketedTrace) -> SignatureTraces:
+            self._replays.clear()
             return self._keep(key_of(way), trace, way)
 
-        return run_at_length(outline, call, sizes, declared, lambda way: self._kept.get(key_of(way)), keep)
+        return traced_lengths.run_at_length(
+            outline, call, sizes, declared, lambda way: self._kept.get(key_of(way)), keep
+        )
 
     def _reason(self, shared: _Key | None, key: _Key) -> str:
         """Say why it is traced now."""
@@ -388,12 +396,12 @@ class Jit(Generic[P, R]):
             return "its arguments are of another kind, or have other values that it looks at"
         return "numbers among its arguments change, and are given to one trace from now on"
 
-    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> SignatureTraces:
+    def _keep(self, key: _Key, traced: Entry | BucketedTrace, *ends: object) -> SignatureTraces:
         """Keep a new trace, return where, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:
             forget = functools.partial(_forget, weakref.ref(self), key)
-            kept = self._kept[key] = SignatureTraces([*identities_in(key[1])], ends, forget)
+            kept = self._kept[key] = SignatureTraces([*keys.identities_in(key[1])], ends, forget)
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1
@@ -435,7 +443,7 @@ class Jit(Generic[P, R]):
         for runtime in {key[0] for key in self._kept}:
             runtime.outlines.forget(self._token)
         self._kept.clear()
-        self._served.clear()
+        self._replays.clear()
         self._latest = None
 
 
@@ -443,7 +451,7 @@ def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:
     """Forget a signature, of which an object has died. May be called anywhere, and takes no lock."""
     jitted = reference()
     if jitted is not None and jitted._kept.pop(key, None) is not None and key[1][0] == "lengths":
-        jitted._served.clear()
+        jitted._replays.clear()
 
 
 @overload

@@ -19,7 +19,7 @@ Where a size is divided, as windows with strides do, lengths count steps in whic
     max_pool1d(x, 2) of x[3, 30]        a trace for x[3, 2 * n]
 
 All sizes that vary have to follow one length, or two (`zyx.specialise.follow`). What a trace for many lengths is made
-with, and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
+with, and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.bucketed`.
 
 Where it is declared which sizes vary (`zyx.jit.dims`), that is so from the first call on, and at no length there is
 another trace because it is run in succession.
@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from zyx.jit.lengthy import Lengthy
+from zyx.jit.bucketed import BucketedTrace
 from zyx.jit.numbers import LookedAt, Numbers
 from zyx.jit.sizes import Extent
 from zyx.runtime.tracing import Tracing, Unfit
@@ -45,9 +45,9 @@ from zyx.specialise.lengths import LEAST_BOUND
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zyx.jit.bucketed import BoundedEntry, Call
     from zyx.jit.dims import Declared
     from zyx.jit.function import SignatureTraces
-    from zyx.jit.lengthy import BoundedEntry, Call
     from zyx.runtime.handle import Handle
     from zyx.specialise.length import Product
     from zyx.specialise.table import Outline
@@ -70,8 +70,8 @@ def run_at_length(
     sizes: tuple[int, ...],
     declared: Declared | None,
     kept: Callable[[TracedWay], SignatureTraces | None],
-    keep: Callable[[TracedWay, Lengthy], SignatureTraces],
-) -> tuple[Any, Served] | None:
+    keep: Callable[[TracedWay, BucketedTrace], SignatureTraces],
+) -> tuple[Any, BucketReplay] | None:
     """Return what a call gives by a trace for many lengths, and what gives it again.
 
     None if it is to have a trace of its own.
@@ -149,7 +149,7 @@ def _declared(sizes: tuple[int, ...], declared: Declared) -> TracedWay:
 
 def _trace(
     outline: Outline, call: Call, way: TracedWay, lengths: tuple[int, ...]
-) -> tuple[Lengthy | None, Tracing | None]:
+) -> tuple[BucketedTrace | None, Tracing | None]:
     """Trace the function for many lengths."""
     error: Exception = LookedAt()
     apart = 0
@@ -172,7 +172,7 @@ def _trace(
             why = "sizes of its arguments change" if way.settles else "for lengths that were declared"
             call.runtime.trace.traced(call.name, f"{why}; for lengths such as {shown}")
         try:
-            trace = Lengthy(call, extent, tracing)
+            trace = BucketedTrace(call, extent, tracing)
             tracing.finish()
             return trace, tracing
         except LookedAt:
@@ -224,7 +224,7 @@ class TracedWay(specialise.Way):
         self._stepped: dict[tuple[int, ...], TracedWay] = {}
         self._beside: dict[tuple[int, ...], TracedWay] = {}
         self._seen: set[tuple[int, ...]] | None = None if is_declared or counted_by else set()
-        self._served = 0
+        self._replays = 0
 
     def saw(self, rows: Iterable[tuple[int, ...]]) -> Self:
         """Note the lengths of calls, and return it."""
@@ -290,26 +290,31 @@ class TracedWay(specialise.Way):
 
     def may_trace(self) -> bool:
         """Whether one more trace is to be made."""
-        return self.pinned < _MOST_PINNED and self.traced < _MOST_MADE + self._served // _SERVED_FOR_ONE
+        return self.pinned < _MOST_PINNED and self.traced < _MOST_MADE + self._replays // _SERVED_FOR_ONE
 
     def run(
-        self, trace: Lengthy, outside: Sequence[Handle], call: Call, lengths: tuple[int, ...], kept: SignatureTraces
-    ) -> tuple[Any, Served] | None:
+        self,
+        trace: BucketedTrace,
+        outside: Sequence[Handle],
+        call: Call,
+        lengths: tuple[int, ...],
+        kept: SignatureTraces,
+    ) -> tuple[Any, BucketReplay] | None:
         """Return what a trace gives for a call, and what gives it again; None if it, or no plan of it, is for that."""
         bounded = trace.at(lengths, call.tensors)
         if bounded is None:
             return None
-        self._served += 1
+        self._replays += 1
         self.ran(lengths, bounded.points)
         numbers: list[Any] = [*call.numbers, lengths]
         try:
-            return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self, kept)
+            return bounded.run(call.tensors, outside, numbers), BucketReplay(bounded, numbers, self, kept)
         except Unfit:
             return None
 
 
-class Served(NamedTuple):
-    """A call that was served at a length, to be served again.
+class BucketReplay(NamedTuple):
+    """A call that was run by a plan for a greatest length, to be replayed.
 
     Attributes:
         bounded: What runs it.

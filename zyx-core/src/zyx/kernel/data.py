@@ -31,11 +31,16 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from zyx.lazy_import import lazy_import
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.dtype import DType, Scalar
+    from zyx.kernel import text
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+else:
+    text = lazy_import("zyx.kernel.text", globals())
 
 ValueId: TypeAlias = int
 
@@ -399,9 +404,7 @@ class Kernel:
         return f"Kernel({self.name!r}, (\n{lines}))"
 
     def __str__(self) -> str:
-        from zyx.kernel.text import print_kernel  # for debuggers and error texts only
-
-        return print_kernel(self)
+        return text.print_kernel(self)
 
 
 def operands(op: Op) -> tuple[ValueId, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.complex_numbers import joined, parts
-from zyx.functions.operands import Array, first_tensor, node_of, require, wrap
+from zyx.functions.operands import Array, common_dtype, first_tensor, node_of, require, wrap
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.graph.host_call import HostCall
 from zyx.shape import size_of
@@ -69,8 +69,6 @@ def pair(x1: Operand, x2: Operand, what: str) -> tuple[Tensor, Term, Term]:
     Raises:
         DTypeError: No tensor among them, or another dtype.
     """
-    from zyx.functions.operands import common_dtype
-
     like = first_tensor((x1, x2), what)
     dtype = common_dtype((x1, x2), what)
     _check_dtype(dtype, what, "what the operands are promoted to")

@@ -10,9 +10,9 @@ array with an element for each of their points too. A scan defines its value at 
 finish. If threads or the lanes of a vector lie along it, an update is one of all their points: the lanes are scanned
 one after the other, then what the threads have (`zyx.lowering.scan_threads`), and what is in front is added to each.
 
-Long sums go block by block (`zyx.lowering.blocks`). The accumulators are set to the identity in front of each block,
-and added to others of their number behind it; these, whenever they have taken as many blocks as they should, to the
-next ones. A scan adds what is above its block to each value.
+Long sums go block by block (`zyx.lowering.blocked_sums`). The accumulators are set to the identity in front of each
+block, and added to others of their number behind it; these, whenever they have taken as many blocks as they should, to
+the next ones. A scan adds what is above its block to each value.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ class Accumulation:
         return found
 
     def _places(self, statement: Compute | Scan, state: _Registers | _Memory, env: Env) -> Iterator[e.Expr]:
-        """Yield where each accumulator is in its array; those in memory in a loop that ends with the iteration."""
+        """Yield the index of each accumulator in its array; for those in memory, inside of a loop over them."""
         if isinstance(state, _Registers):
             yield from map(self._pool.index, range(state.count))
             return

@@ -23,7 +23,7 @@ _WRITTEN_OUT: Final = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
 
 
 def local_bytes(nest: Nest) -> int:
-    """Return the bytes of local memory that all statements of a nest take together, those of peeled points as well.
+    """Return the local memory of all statements of a nest, in bytes, with those of peeled iterations.
 
     They are arrays that threads read from each other, and what reductions and scans over threads pass on.
     """

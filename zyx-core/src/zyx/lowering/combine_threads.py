@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def swapped_as(dtype: DType) -> DType:
-    """Return the dtype that threads swap values of `dtype` as: itself, or one of 32 bits that holds them all."""
+    """Return the dtype in which threads exchange values of `dtype`: itself, or a wider one of 32 bits."""
     if dtype.bits in (32, 64):
         return dtype
     return dtypes.float32 if dtype.is_float else dtypes.uint32 if dtype.is_unsigned else dtypes.int32

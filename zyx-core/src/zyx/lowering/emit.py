@@ -313,7 +313,7 @@ class Emitter:
         )
 
     def _load_looked_up(self, array: ValueId, dtype: DType, index: e.Expr, mask: e.Expr | None, depth: int) -> ValueId:
-        """Load lanes from positions that are computed together, as vectors; what is masked is replaced afterwards."""
+        """Gather lanes by vectors of indices; masked lanes are replaced afterwards."""
         key = ("looked up", array, index)
         found = self.builder.find(key)
         if found is None:
@@ -334,7 +334,7 @@ class Emitter:
         return self._where(self.widen(self.emit(mask)), found, nothing)
 
     def _is_short(self, step: int) -> bool:
-        """Whether lanes that are `step` apart are taken out of vectors that have what lies between them, too."""
+        """Whether strided lanes are loaded as whole vectors and shuffled out of them."""
         return not self.has_threads and self.lanes >= _FEWEST_LANES and (step == -1 or 2 <= abs(step) <= LONGEST_STEP)
 
     def _load_by_steps(
@@ -382,7 +382,7 @@ class Emitter:
         return self._load(array, Type(dtype, lanes), index, None, depth)
 
     def note_block(self, read: e.Read, unrolled: e.Range, place: e.Expr, point: e.Expr) -> None:
-        """Say that `point` is what `read` is at one `place` of `unrolled`, along which it lies side by side.
+        """Register `point` as `read` at one `place` of `unrolled`, the contiguous range, to be loaded as a block.
 
         The points of `unrolled` divide the lanes: the block of all points and lanes is loaded along `unrolled` and
         turned over, instead of lane by lane.
@@ -456,7 +456,7 @@ class Emitter:
         return at, self.widen_to(self.emit(mask), lanes)
 
     def _same_for_all_lanes(self, mask: e.Expr) -> list[e.Expr]:
-        """Return what does not differ from lane to lane, of that which `mask` is the conjunction of."""
+        """Return the conjuncts of `mask` that are uniform over the lanes."""
         found, stack = [], [mask]
         while stack:
             current = stack.pop()

@@ -1,4 +1,4 @@
-"""Find where a loop ends that numbers bound: from there on nothing that it does is of use.
+"""Bound loops by dynamic sizes: iterations beyond them have no effect, and are not run.
 
     for r < 4096:  s += x[r] if n - 1 - r >= 0 else 0           for r < 4096, n:  s += x[r]
     for r < 512:   for j < 8: s += (the same of 8 * r + j)      for r < 512, (n + 7) // 8:  as it was
@@ -40,7 +40,7 @@ class End(NamedTuple):
 
 
 def end_of(pool: Pool, tree: Tree, loop: RangeLoop, env: Mapping[Range, Expr], inside: int) -> End | None:
-    """Return where a loop ends, None if that is not known to be in front of its last point.
+    """Return the dynamic end of a loop; None if it may be its last iteration.
 
     In place of the ranges in `env` stand other values; `inside` are all ranges but those of the grid's groups, and of
     the loops around it, as a bit set.

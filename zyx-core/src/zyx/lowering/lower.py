@@ -5,7 +5,7 @@ grid      ranges of kind GROUP and LOCAL become `Index` operations, the innermos
           threads share, `zyx.lowering.thread_axes` says
 peeling   a peeled range's last point is written out apart, with its masks simplified for it
 cases     where vectors have masks, an innermost loop is cut into stretches, or has branches, without them
-          (`zyx.lowering.cases`)
+          (`zyx.lowering.unswitching`)
 values    `zyx.lowering.storage` says where they live, `zyx.lowering.statements` writes the statements
 """
 
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.kernel import data as k
 from zyx.kernel.data import Kernel, Type
-from zyx.lowering.cases import find_cases
 from zyx.lowering.emit import Emitter
 from zyx.lowering.ends import end_of
 from zyx.lowering.rules import check_kinds
@@ -29,6 +28,7 @@ from zyx.lowering.statements import StatementWriter
 from zyx.lowering.storage import place_values
 from zyx.lowering.thread_axes import MAX_AXES, thread_axes
 from zyx.lowering.tree import RangeLoop, build_tree, statements_in
+from zyx.lowering.unswitching import unswitched_cases
 from zyx.lowering.writer import LoweringState
 from zyx.nest import expr as e
 from zyx.nest.accesses import below, expressions_of, roots_of
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.kernel.data import ValueId
-    from zyx.lowering.cases import Case
     from zyx.lowering.ends import End
     from zyx.lowering.thread_axes import Axis
     from zyx.lowering.tree import Item
+    from zyx.lowering.unswitching import Case
     from zyx.nest.data import Nest, Statement
     from zyx.nest.expr import Expr, Param, Range
 
@@ -109,7 +109,7 @@ def _param(param: Param) -> k.Define | k.Variable:
 
 
 def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
-    """Return nests whose groups all have as many threads, and that number; 0 if none has threads.
+    """Pad nests to the same number of threads a group, and return that number with them; 0 without threads.
 
     Ranges along the slowest axis of a nest are padded if it has fewer threads than another.
     """
@@ -344,7 +344,7 @@ class _NestWriter:
         pool = self._nest.pool
         roots = [root for s in statements for root in self._writer.assume(pool.substitute(roots_of(s), env))]
         written_out = functools.reduce(operator.or_, (range_.bit for range_ in ranges))
-        return find_cases(pool, roots, written_out, of_lanes=of_lanes)
+        return unswitched_cases(pool, roots, written_out, of_lanes=of_lanes)
 
     def _holds(self, case: Case) -> ValueId:
         """Return whether a case holds here."""

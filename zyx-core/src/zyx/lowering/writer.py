@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.kernel import data as k
 from zyx.kernel.data import Memory, Type, ValueId
-from zyx.lowering.blocks import BlockChoice
+from zyx.lowering.blocked_sums import BlockedSums
 from zyx.lowering.storage import InArray, InRegisters
 from zyx.lowering.thread_axes import thread_axes
 from zyx.nest import expr as e
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from zyx.dtype import DType
-    from zyx.lowering.cases import Case
     from zyx.lowering.emit import Emitter
     from zyx.lowering.storage import Storage
     from zyx.lowering.tree import RangeLoop, Tree
+    from zyx.lowering.unswitching import Case
     from zyx.nest.data import Nest, Statement
 
 #: Bytes of the largest load of a thread.
@@ -71,7 +71,7 @@ class LoweringState:
         self._turned: dict[Statement, list[tuple[e.Read, e.Range]]] = {}
         self._known: dict[tuple[e.Value, tuple[int, ...]], ValueId] = {}
         self._at: dict[tuple[e.Range, e.Expr], dict[e.Expr, e.Expr]] = {}
-        self.blocks: Final = BlockChoice(nest, tree, storage)
+        self.blocks: Final = BlockedSums(nest, tree, storage)
         emitter.refs = self.read_value
         emitter.has_threads = bool(self.thread_axes)
         for value, place in storage.items():

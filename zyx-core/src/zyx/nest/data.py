@@ -23,12 +23,17 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from zyx.lazy_import import lazy_import
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zyx.nest import text
     from zyx.nest.expr import Expr, Param, Range, Value
     from zyx.nest.pool import Pool
     from zyx.ops import ReduceOp
+else:
+    text = lazy_import("zyx.nest.text", globals())
 
 
 class Kind(enum.Enum):
@@ -187,9 +192,7 @@ class Nest:
         return tuple(sorted(groups, key=lambda range_: last.index(range_) if range_ in last else -1))
 
     def __str__(self) -> str:
-        from zyx.nest.text import print_nest  # for debuggers and error texts only
-
-        return print_nest(self)
+        return text.print_nest(self)
 
 
 def params_of(nests: Sequence[Nest]) -> list[Param]:

@@ -17,10 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.dtype import DType, Kind
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
+    from zyx.nest import expr_text
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+else:
+    expr_text = lazy_import("zyx.nest.expr_text", globals())
 
 #: The dtype of index arithmetic; lowering picks int32 or int64 for it.
 INDEX: Final = DType("index", "index", Kind.INT, 64)
@@ -107,9 +111,7 @@ class Expr:
     children: tuple[Expr, ...] = field(default=(), init=False)
 
     def __repr__(self) -> str:
-        from zyx.nest.expr_text import show  # for debuggers only
-
-        return show(self)
+        return expr_text.show(self)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from zyx.errors import ArgumentError
+from zyx.nn.backward_hooks import observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +131,4 @@ def _observed(module: Module, hooks: list[RemovableHandle], args: tuple[Any, ...
     after = [hook.function for hook in hooks if hook.kind == "backward"]
     if not before and not after:
         return module.forward(*args, **kwargs)
-    from zyx.nn.backward_hooks import observed  # which few networks need
-
     return observed(module, before, after, args, kwargs)

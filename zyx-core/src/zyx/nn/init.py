@@ -22,14 +22,18 @@ from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions.choosing import where
 from zyx.functions.operands import require
 from zyx.integers import as_index
+from zyx.lazy_import import lazy_import
 from zyx.tensor import random
 from zyx.tensor.tensor import Tensor
 from zyx.tensor.weights import fans
 
 if TYPE_CHECKING:
+    from zyx import linalg
     from zyx.dtype import DType
     from zyx.shape import Shape
     from zyx.tensor.generator import Generator
+else:
+    linalg = lazy_import("zyx.linalg", globals())
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_",
@@ -303,8 +307,6 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     >>> zyx.allclose(x @ x.T, zyx.eye(2), atol=1e-6)
     True
     """
-    from zyx.linalg import qr  # which no other of these functions needs
-
     shape, dtype, device = _place(tensor, "orthogonal_")
     if len(shape) < 2:
         raise ShapeError(f"orthogonal_ takes at least two axes, not {shape}")
@@ -313,7 +315,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
         return tensor
     wide = dtypes.accumulator(dtype)
     numbers = random.normal((max(rows, columns), min(rows, columns)), dtype=wide, device=device, generator=generator)
-    q, r = qr(numbers)
+    q, r = linalg.qr(numbers)
     q = q * where(r.diagonal() < 0, -1.0, 1.0)
     return _assigned(tensor, ((q if rows >= columns else q.mT) * gain).reshape(shape))
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, StateError
 from zyx.functions.operands import is_tensor
+from zyx.lazy_import import lazy_import
 from zyx.nn.hooks import RemovableHandle, call_with_hooks, register
 from zyx.nn.parameter import Parameter
 from zyx.nn.tree import is_buffer, members
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from zyx.dtype import DTypeLike
+    from zyx.nn import layer_table
     from zyx.nn.tree import Member
+else:
+    layer_table = lazy_import("zyx.nn.layer_table", globals())
 
 _M = TypeVar("_M")
 
@@ -453,9 +457,7 @@ class Module:
 
     def _repr_html_(self) -> str:
         """Return a table of parameters and buffers, for notebooks."""
-        from zyx.nn.layer_table import tensor_table  # which needs this module
-
-        return tensor_table(self)
+        return layer_table.tensor_table(self)
 
     def _text(self, path: tuple[Module, ...]) -> str:
         name, own = type(self).__name__, self.extra_repr()

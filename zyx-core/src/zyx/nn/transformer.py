@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -85,38 +85,14 @@ class PositionalEncoding(Module):
 
 
 class _Layer(Module):
-    """What both kinds of layers share: the two linear layers at their end."""
+    """What both kinds of layers are made of: attentions, then two linear layers; a norm and a dropout behind each."""
 
-    def _make_feed_forward(
-        self,
-        d_model: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: str | Callable[[Tensor], Tensor],
-        bias: bool,
-        dtype: DTypeLike,
-        device: str | None,
-    ) -> None:
-        if isinstance(activation, str) and activation not in _ACTIVATIONS:
-            raise ShapeError(f"activation is a function or one of {', '.join(_ACTIVATIONS)}, not {activation!r}")
-        self.activation = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype, device)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype, device)
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return call(self.linear2, call(self.dropout, self.activation(call(self.linear1, x))))
-
-
-class TransformerEncoderLayer(_Layer):
-    """Attention of a sequence to itself, then two linear layers; each is added to what came in, and normalised.
-
-    Raises:
-        ShapeError: The width does not fall into as many heads.
-
-    >>> zyx.nn.TransformerEncoderLayer(8, 2, 16)(zyx.ones(5, 1, 8)).shape
-    (5, 1, 8)
-    """
+    _attentions: ClassVar[tuple[str, ...]]
+    self_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
 
     def __init__(
         self,
@@ -150,15 +126,39 @@ class TransformerEncoderLayer(_Layer):
         Raises:
             ShapeError: `d_model` is no multiple of `nhead`, or an unknown activation.
         """
+        if isinstance(activation, str) and activation not in _ACTIVATIONS:
+            raise ShapeError(f"activation is a function or one of {', '.join(_ACTIVATIONS)}, not {activation!r}")
         self.norm_first = norm_first
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device
-        )
-        self._make_feed_forward(d_model, dim_feedforward, dropout, activation, bias, dtype, device)
-        self.norm1, self.norm2 = (
-            LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(2)
-        )
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device
+            )
+            setattr(self, name, attention)
+        self.activation = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype, device)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype, device)
+        numbers = range(1, len(self._attentions) + 2)
+        for number in numbers:
+            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device))
+        for number in numbers:
+            setattr(self, f"dropout{number}", Dropout(dropout))
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return call(self.linear2, call(self.dropout, self.activation(call(self.linear1, x))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention of a sequence to itself, then two linear layers; each is added to what came in, and normalised.
+
+    Raises:
+        ShapeError: The width does not fall into as many heads.
+
+    >>> zyx.nn.TransformerEncoderLayer(8, 2, 16)(zyx.ones(5, 1, 8)).shape
+    (5, 1, 8)
+    """
+
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -196,31 +196,10 @@ class TransformerDecoderLayer(_Layer):
     (2, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        dtype: DTypeLike = float32,
-        device: str | None = None,
-    ) -> None:
-        """Make the layer; see `TransformerEncoderLayer`."""
-        self.norm_first = norm_first
-        self.self_attn, self.multihead_attn = (
-            MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device)
-            for _ in range(2)
-        )
-        self._make_feed_forward(d_model, dim_feedforward, dropout, activation, bias, dtype, device)
-        self.norm1, self.norm2, self.norm3 = (
-            LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(3)
-        )
-        self.dropout1, self.dropout2, self.dropout3 = (Dropout(dropout) for _ in range(3))
+    _attentions = ("self_attn", "multihead_attn")
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
 
     def forward(
         self,

@@ -4,8 +4,8 @@
     discover   which installed packages declare a backend
     check      whether what a package declares is a backend of this version
     check_info whether the record of a device is one that others can compute with
-    border     where their code is run from, whatever it does
-    verdict    what an exception of theirs means
+    watchdog   where their code is run from, whatever it does
+    diagnosis  what an exception of theirs means
     manager    loading: one backend at a time, every failure kept with its step and reason
     opening    pools and devices, opened when they are first needed
     choose     the device that a name means, or the one to use where none is named

@@ -44,7 +44,7 @@ _MARK: Final = "zyx_impl"  # the attribute that `hookimpl` sets
 
 
 class Refusal(Exception):
-    """The verdict that a backend is not taken; the manager turns it into a report, so nobody else sees it."""
+    """A backend is not taken; the manager turns it into a report, so nobody else sees it."""
 
     def __init__(self, state: BackendState, step: BackendStep, reason: str, advice: str = "") -> None:
         super().__init__(reason)
@@ -227,7 +227,7 @@ def _record(device: Device, name: str) -> DeviceInfo:
         raise _invalid(BackendStep.DEVICES, f"the info of device {name} cannot be used: {fault}")
     try:
         again = device.info
-    except Exception as error:  # border: the class of another package
+    except Exception as error:  # boundary: the class of another package
         raise _invalid(
             BackendStep.DEVICES, f"the info of device {name} can be had once only; then it raises {explain(error)}"
         ) from error

@@ -52,7 +52,7 @@ def installed() -> tuple[list[Found], list[str]]:
                     if copies.setdefault(normal(package), distribution) is distribution:
                         entry = Found(point.name, point.value, package, version, point.load)
                         found[point.name, normal(package), point.value] = entry
-        except Exception as error:  # noqa: BLE001  # border: metadata that other packages have written
+        except Exception as error:  # noqa: BLE001  # boundary: metadata that other packages have written
             damaged.append(f"a package in {distribution.locate_file('')}: {type(error).__name__}: {error}")
     # The file system's order differs from run to run; sorting makes runs repeatable.
     return [found[key] for key in sorted(found)], damaged

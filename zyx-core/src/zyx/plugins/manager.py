@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.builtin.plugin import BUILT_IN
 from zyx.errors import SettingsError
 from zyx.plugins import check
-from zyx.plugins.border import Border, Overdue
 from zyx.plugins.check import Refusal
+from zyx.plugins.diagnosis import TIMEOUT, advice_for, diagnose
 from zyx.plugins.discover import installed
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep, package_of
-from zyx.plugins.verdict import TIMEOUT, advice_for, verdict
+from zyx.plugins.watchdog import Overdue, Watchdog
 from zyx.plugins.words import explain, one_line, text_of
 from zyx.settings import variables
 from zyx.settings.check import did_you_mean
@@ -154,9 +154,9 @@ class PluginManager:
         advice = "start the program again; if it happens again, look into the system's log for the driver's messages"
         self.load()[name].fail(BackendStep.USE, error, BackendState.LOST, advice)
 
-    def border(self) -> Border:
+    def watchdog(self) -> Watchdog:
         """Return what the code of other packages is run from, for as long as the settings allow."""
-        return Border(self.settings.devices.timeout_s, TIMEOUT)
+        return Watchdog(self.settings.devices.timeout_s, TIMEOUT)
 
     def _load(self) -> dict[str, Backend]:
         found = self._found
@@ -165,10 +165,10 @@ class PluginManager:
         taken, refused = check.owners(found, frozenset(BUILT_IN))
         self._check_settings({*BUILT_IN, *KNOWN, *(entry.name for entry in found)})
         backends = {name: self._load_built_in(name, plugin) for name, plugin in BUILT_IN.items()}
-        with self.border() as border:
+        with self.watchdog() as watchdog:
             for name in sorted({*taken, *KNOWN, *refused}):
                 if name in taken:
-                    backends[name] = self._load_installed(taken[name], border)
+                    backends[name] = self._load_installed(taken[name], watchdog)
                 elif name in refused:
                     entry, refusal = refused[name]
                     report = BackendReport(name, BackendState.INVALID, package=entry.package, version=entry.version)
@@ -185,7 +185,7 @@ class PluginManager:
         self._take(backend, loading)
         return backend
 
-    def _load_installed(self, entry: Found, border: Border) -> Backend:
+    def _load_installed(self, entry: Found, watchdog: Watchdog) -> Backend:
         report = BackendReport(entry.name, BackendState.INSTALLED, package=entry.package, version=entry.version)
         backend = Backend(report, entry.value)
         if self._is_switched_off(backend):
@@ -197,13 +197,13 @@ class PluginManager:
             if before is not None and not before.is_over:
                 loading = before
                 raise Overdue(f"the import of backend {entry.name}, begun before, has not come back")
-            border.run(loading.run, f"the import of backend {entry.name}")
+            watchdog.run(loading.run, f"the import of backend {entry.name}")
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # border: the module and the hooks of another package
+        except BaseException as error:  # noqa: BLE001  # boundary: the module and the hooks of another package
             if isinstance(error, Overdue):
                 _given_up[key] = loading
-            state, advice = verdict(error, report, entry.value)
+            state, advice = diagnose(error, report, entry.value)
             if loading.step is BackendStep.IMPORT:
                 state = BackendState.IMPORT_FAILED
             self._identify(backend, loading)

@@ -13,6 +13,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import Rates
+from zyx.drivers.disk_cache import DiskCache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +32,6 @@ def kept_rates(directory: Path | None, info: DeviceInfo) -> Rates | None:
     """Return what was measured of a device of that record, if anything was."""
     if directory is None or not (directory / f"{NAME}-1.sqlite").exists():
         return None
-    from zyx.drivers.disk_cache import DiskCache
-
     cache = DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
     try:
         value = cache.get(_key(info))
@@ -43,8 +42,6 @@ def kept_rates(directory: Path | None, info: DeviceInfo) -> Rates | None:
 
 def keep_rates(directory: Path, info: DeviceInfo, rates: Rates) -> bool:
     """Keep what was measured; return whether it can be found again."""
-    from zyx.drivers.disk_cache import DiskCache
-
     cache = DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
     try:
         cache.put(_key(info), json.dumps(asdict(rates)).encode())

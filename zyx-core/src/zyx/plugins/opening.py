@@ -9,10 +9,11 @@ from zyx.backend.collectives import Collectives
 from zyx.backend.library import LibraryKernel
 from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsError, UnsupportedError
 from zyx.hookspecs import BackendConfig, KernelPass
+from zyx.lazy_import import lazy_import
 from zyx.plugins import check
+from zyx.plugins.diagnosis import diagnose
 from zyx.plugins.measured import kept_rates
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, BackendStep
-from zyx.plugins.verdict import verdict
 from zyx.plugins.words import explain, shown, text_of
 from zyx.settings.paths import cache_directory, thread_count
 from zyx.settings.section import Nothing, backend_section
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, DeviceInfo, MemoryPool
     from zyx.hookspecs import BackendInfo
-    from zyx.plugins.border import Border
+    from zyx.kernel import parse
+    from zyx.passes import pipeline
     from zyx.plugins.manager import Backend, PluginManager
+    from zyx.plugins.watchdog import Watchdog
+else:
+    parse = lazy_import("zyx.kernel.parse", globals())
+    pipeline = lazy_import("zyx.passes.pipeline", globals())
 
 _HOST: Final = "host"
 
@@ -66,8 +72,8 @@ class OpenedBackends:
         Raises:
             SettingsError: Its section of the configuration is wrong.
         """
-        with self.manager.border() as border:
-            return self._open_one(name, border)
+        with self.manager.watchdog() as watchdog:
+            return self._open_one(name, watchdog)
 
     def open_all(self) -> None:
         """Open every backend that is installed and not switched off, by name.
@@ -75,9 +81,9 @@ class OpenedBackends:
         Raises:
             SettingsError: The section of one of them is wrong.
         """
-        with self.manager.border() as border:
+        with self.manager.watchdog() as watchdog:
             for name in self.manager.load():
-                self._open_one(name, border)
+                self._open_one(name, watchdog)
 
     def open_likely(self) -> Sequence[str]:
         """Open every backend that may have a device worth choosing; return the names of those that say they have none.
@@ -153,11 +159,11 @@ class OpenedBackends:
             return True
         if device.name not in self._compiles:
             try:
-                with self.manager.border() as border:
-                    border.run(functools.partial(_compile_least, device), f"a compilation of backend {name}")
+                with self.manager.watchdog() as watchdog:
+                    watchdog.run(functools.partial(_compile_least, device), f"a compilation of backend {name}")
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001  # border: the compiler of another package
+            except BaseException as error:  # noqa: BLE001  # boundary: the compiler of another package
                 backend.blame(f"{device.name} compiles nothing: {explain(error)}")
                 self._compiles[device.name] = False
             else:
@@ -205,7 +211,7 @@ class OpenedBackends:
                     raise
                 except BackendError:
                     continue
-                except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
+                except BaseException as error:  # noqa: BLE001  # boundary: the drivers of another package
                     self.manager.load()[name].blame(f"waiting for {text_of(pool.name)}: {explain(error)}")
 
     def close(self) -> None:
@@ -220,30 +226,30 @@ class OpenedBackends:
         self._known.clear()
         self._compiles.clear()
 
-    def _open_one(self, name: str, border: Border) -> BackendReport | None:
+    def _open_one(self, name: str, watchdog: Watchdog) -> BackendReport | None:
         backend = self.manager.load().get(name)
         if backend is None:
             return None
         if backend.report.state is BackendState.INSTALLED:
-            self._open(backend, border)
+            self._open(backend, watchdog)
         return backend.report
 
-    def _open(self, backend: Backend, border: Border) -> None:
+    def _open(self, backend: Backend, watchdog: Watchdog) -> None:
         name, info = backend.report.name, backend.info
         assert info is not None  # a backend in state INSTALLED was identified
         opening = _Opening()
         work = functools.partial(self._call_hooks, backend, info, opening, dict(self.pools))
         try:
             if backend.module:
-                border.run(work, f"the opening of backend {name}")
+                watchdog.run(work, f"the opening of backend {name}")
             else:
                 work()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # border: the hooks and drivers of another package
+        except BaseException as error:  # boundary: the hooks and drivers of another package
             if isinstance(error, SettingsError) and opening.step is BackendStep.CONFIG:
                 raise  # it is the user's
-            state, advice = verdict(error, backend.report, backend.module)
+            state, advice = diagnose(error, backend.report, backend.module)
             backend.fail(opening.step, error, state, advice)
             return
         self._pools_of[name], self._devices_of[name] = opening.pools, opening.devices
@@ -299,8 +305,8 @@ class OpenedBackends:
         try:
             if not backend.module:
                 return backend.call(hook, **arguments)
-            with self.manager.border() as border:
-                return border.run(functools.partial(backend.call, hook, **arguments), f"{hook} of backend {name}")
+            with self.manager.watchdog() as watchdog:
+                return watchdog.run(functools.partial(backend.call, hook, **arguments), f"{hook} of backend {name}")
         except UnsupportedError:
             if passes:
                 raise
@@ -309,7 +315,7 @@ class OpenedBackends:
             backend.note(f"{hook}: {explain(error)}")
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # border: the hooks of another package
+        except BaseException as error:  # noqa: BLE001  # boundary: the hooks of another package
             backend.blame(f"{hook}: {explain(error)}")
         return None
 
@@ -320,7 +326,7 @@ class OpenedBackends:
                 thing.close()
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
+            except BaseException as error:  # noqa: BLE001  # boundary: the drivers of another package
                 backend.blame(f"closing {text_of(thing.name)}: {explain(error)}")
 
 
@@ -334,13 +340,10 @@ def _take_rates(opening: _Opening, directory: Path) -> None:
 
 
 def _compile_least(device: Device) -> None:
-    from zyx.kernel.parse import parse_kernel
-    from zyx.passes.pipeline import run_passes, standard_passes
-
-    kernel = parse_kernel(
+    kernel = parse.parse_kernel(
         "kernel least\n%0 = global f32[1]\n%1 = const 0 : i64\n%2 = const 1.0 : f32\nstore %0[%1] = %2"
     )
-    device.release(device.compile(run_passes(kernel, standard_passes(device.info))))
+    device.release(device.compile(pipeline.run_passes(kernel, pipeline.standard_passes(device.info))))
 
 
 class _Opening:

@@ -25,7 +25,7 @@ def text_of(value: ValueT, show: Callable[[ValueT], str] = str) -> str:
         return one_line(show(value))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  # border: a method of another package's class
+    except BaseException as error:  # noqa: BLE001  # boundary: a method of another package's class
         return f"a {type(value).__name__} whose text cannot be had, since that raises {type(error).__name__}"
 
 

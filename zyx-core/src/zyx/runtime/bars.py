@@ -1,4 +1,4 @@
-"""Bars that say how far long work is: on standard error, where that is a terminal, and nowhere else.
+"""Progress bars on standard error, where it is a terminal.
 
 There is one screen, as there is one terminal: bars that are open at the same time are below each other. A bar appears
 when its work has taken a while, and is taken away when it is over. `zyx.runtime.trace.Trace.bar` opens them.

@@ -272,7 +272,7 @@ class Bisection(Following):
         making: Making,
         arguments: Sequence[Array | Scalar],
     ) -> str:
-        """Return which rule of `simplify` makes a kernel wrong, and of what, if it is that pass."""
+        """Return the rule of `simplify` that makes a kernel wrong, with its operation; empty for other passes."""
         if step.step != simplify.__name__ or before is None:
             return ""
 

@@ -9,14 +9,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
+from zyx.graph.node import Node
+from zyx.lazy_import import lazy_import
 from zyx.modes import shown
 from zyx.runtime.trace import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zyx import backend
     from zyx.backend import Event, MemoryPool, PoolBuffer
     from zyx.runtime.trace import Trace
+else:
+    backend = lazy_import("zyx.backend", globals())
 
 
 class Pending:
@@ -305,10 +310,8 @@ class Allocator:
             self.peak_bytes = self.live_bytes
         count = self._counts.get(pool)
         if count is None:
-            from zyx.backend import MemoryPool  # which `import zyx` does without
-
             count = self._counts[pool] = _Count()
-            if type(pool).synchronize is not MemoryPool.synchronize:
+            if type(pool).synchronize is not backend.MemoryPool.synchronize:
                 self.queued.add(pool)
         count.add(raw.nbytes)
         if self.trace is not None and self.trace.profile is not None:
@@ -398,8 +401,6 @@ def _largest_of(pool: MemoryPool) -> str:
 
     They are looked for among all objects of the process, so that allocating need not take notes.
     """
-    from zyx.graph.node import Node
-
     held: dict[Buffer, Node] = {}
     for thing in gc.get_objects():
         if issubclass(type(thing), Node) and type(thing.storage) is Buffer and thing.storage.pool is pool:

@@ -17,10 +17,11 @@ from zyx.backend import SupportsNests
 from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.kernel.digest import digest_of_kernel
+from zyx.lazy_import import lazy_import
 from zyx.nest.digest import digest_of_nests
 from zyx.runtime.attempt import Attempt
 from zyx.runtime.background import Background
-from zyx.runtime.kept import KeptKernels, Origin
+from zyx.runtime.kernel_cache import KernelCache, Origin
 from zyx.runtime.steps import LaunchStep
 
 if TYPE_CHECKING:
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.kernel.data import Kernel
     from zyx.nest.data import Nest
+    from zyx.runtime import lowering
     from zyx.runtime.attempt import Key
     from zyx.runtime.lowering import Lowering
     from zyx.runtime.plan import Plan
     from zyx.runtime.trace import Trace
     from zyx.schedule.moves import Move
+else:
+    lowering = lazy_import("zyx.runtime.lowering", globals())
 
 
 #: Programs that are kept where no plan launches most of them. Each takes tens of kilobytes of the process.
@@ -90,7 +94,7 @@ class Compiler:
     def __init__(
         self,
         trace: Trace,
-        kept: KeptKernels | None = None,
+        kept: KernelCache | None = None,
         store: TuningStore | None = None,
         tuned: Callable[[Sequence[Nest], str, Device], None] | None = None,
         others: Callable[[Device], Mapping[str, Callable[[dict[str, Any]], Move]]] = lambda device: {},
@@ -101,7 +105,7 @@ class Compiler:
         self.store = TuningStore(None) if store is None else store
         self._tuned = tuned
         self._others = others
-        self._kept = KeptKernels(None, 0) if kept is None else kept
+        self._kept = KernelCache(None, 0) if kept is None else kept
         self._made: Lowering | None = None
         self._programs: OrderedDict[Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
         self._kernels: dict[Key, Key] = {}  # by nests
@@ -175,11 +179,11 @@ class Compiler:
             known, schedule = restored
             attempt = replace(attempt, schedule=schedule, is_kept=True)
         else:
-            lowering = self._lowering
-            kernel, attempt = lowering.lowered(attempt)
+            made = self._lowering
+            kernel, attempt = made.lowered(attempt)
             kernel_key = (device.name, digest_of_kernel(kernel))
             while kernel_key in attempt.refused and attempt.error is not None:
-                kernel, attempt = lowering.lowered(lowering.simpler(attempt, attempt.error))
+                kernel, attempt = made.lowered(made.simpler(attempt, attempt.error))
                 kernel_key = (device.name, digest_of_kernel(kernel))
             known = self._find(kernel_key) or self._compiling(kernel_key, kernel, device)
             self._note(nests_key, kernel_key, known, attempt.schedule, digest_with(nests_key[1], attempt.winner))
@@ -343,9 +347,7 @@ class Compiler:
     def _lowering(self) -> Lowering:
         """Makes kernels, where there is one to make."""
         if self._made is None:
-            from zyx.runtime.lowering import Lowering
-
-            self._made = Lowering(self.trace, self._others, self._refused)
+            self._made = lowering.Lowering(self.trace, self._others, self._refused)
         return self._made
 
     def _refused(self, attempt: Attempt) -> None:

@@ -41,7 +41,7 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
 
 
 def _copy_front(source: Buffer, target: Buffer) -> None:
-    """Copy what a buffer has more memory for than it needs, as results of lengths that change: pools copy all."""
+    """Copy the used part of a buffer that has more memory than it needs, through the host; pools copy all."""
     source.wait()
     target.wait()
     assert source.raw is not None and target.raw is not None
@@ -74,7 +74,7 @@ def read_into(source: PoolBuffer, target: Buffer) -> None:
 
 
 def _locate_either(error: BackendError, source: MemoryPool, target: MemoryPool) -> None:
-    """Note in `error`, of a copy, which of the two devices is lost, if one is: the one that does not answer now."""
+    """Locate the lost device of a failed copy: the side that does not answer any more."""
     if isinstance(error, DeviceLostError) and not error.place:
         try:
             source.synchronize()

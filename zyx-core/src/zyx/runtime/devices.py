@@ -1,4 +1,4 @@
-"""What a runtime knows of devices: which there are, what names mean, which one is the default, and their memory."""
+"""The open devices of a runtime: finding them by name, the default one, and their memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import InitializationError, SettingsError
+from zyx.lazy_import import lazy_import
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Allocator
 from zyx.runtime.trace import LINES, TIMED, Trace
@@ -19,12 +20,22 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool
     from zyx.errors import DeviceLostError
+    from zyx.plugins import choose, manager, opening
     from zyx.plugins.opening import OpenedBackends
+    from zyx.runtime import lines, placement
     from zyx.runtime.buffer import Buffer, MemoryUse
     from zyx.runtime.lines import Lines
     from zyx.runtime.observer import Observers
     from zyx.runtime.placement import DeviceLike, Placement
+    from zyx.settings import load
     from zyx.settings.record import Settings
+else:
+    choose = lazy_import("zyx.plugins.choose", globals())
+    manager = lazy_import("zyx.plugins.manager", globals())
+    opening = lazy_import("zyx.plugins.opening", globals())
+    lines = lazy_import("zyx.runtime.lines", globals())
+    placement = lazy_import("zyx.runtime.placement", globals())
+    load = lazy_import("zyx.settings.load", globals())
 
 #: In the name of a group of devices, of which each plan chooses one: see `zyx.runtime.placement`.
 GROUP: Final = "|"
@@ -67,13 +78,11 @@ class OpenDevices:
                     "Python is ending, devices are closed, and there is no opening them again: compute before the last "
                     "line of the program, or in a function given to atexit.register, not in __del__"
                 )
-            from zyx.plugins.manager import PluginManager
-            from zyx.plugins.opening import OpenedBackends
-            from zyx.settings.load import load_settings
-
             with self.lock:
                 if self._opened is None:
-                    self._opened = OpenedBackends(PluginManager(load_settings(self._given_settings)))
+                    self._opened = opening.OpenedBackends(
+                        manager.PluginManager(load.load_settings(self._given_settings))
+                    )
                     _ = self.trace  # memory has it from then on
         return self._opened
 
@@ -88,8 +97,6 @@ class OpenDevices:
         Raises:
             SettingsError: Something would change that devices are opened with, and one is open. Nothing has changed.
         """
-        from zyx.plugins.opening import OpenedBackends
-
         with self.lock:
             backends = self.backends
             fixed = self.fixed_changes(settings)
@@ -100,14 +107,14 @@ class OpenDevices:
                 )
             if fixed:
                 backends.close()
-                self._opened = OpenedBackends(backends.manager.with_settings(settings))
+                self._opened = opening.OpenedBackends(backends.manager.with_settings(settings))
             else:
                 backends.manager.settings = settings
             self._default = None
             self._configure(settings)
 
     def fixed_changes(self, settings: Settings) -> list[str]:
-        """Return the keys that differ between `settings` and those in force, and that devices are opened with."""
+        """Return the changed keys of `settings` that are fixed once a device is open."""
         before = self.settings
         pairs = {
             "devices.backends": (before.devices.backends, settings.devices.backends),
@@ -130,9 +137,7 @@ class OpenDevices:
         self.trace.configured = int(settings.debug) | self.trace.configured & TIMED
         self.trace.has_bars = settings.progress
         if settings.debug & LINES:
-            from zyx.runtime.lines import follow_lines  # which few programs need
-
-            follow_lines(self)
+            lines.follow_lines(self)
 
     @property
     def default_device(self) -> str:
@@ -153,11 +158,9 @@ class OpenDevices:
         """Why `default_device` is the default, in words."""
         if any(runtime is self for runtime, _ in _scopes.get()):
             return "it is asked for by a with block"
-        from zyx.plugins.choose import SlowDeviceWarning, choose_device
-
         with self.lock, warnings.catch_warnings():
-            warnings.simplefilter("ignore", SlowDeviceWarning)  # the text says it
-            return choose_device(None, self.backends).reason
+            warnings.simplefilter("ignore", choose.SlowDeviceWarning)  # the text says it
+            return choose.choose_device(None, self.backends).reason
 
     @contextmanager
     def default(self, which: DeviceLike | None) -> Iterator[str]:
@@ -199,12 +202,10 @@ class OpenDevices:
 
     def _choose(self, name: str | None) -> Device:
         """Return the device that a name, or no name, means to `zyx.plugins.choose`."""
-        from zyx.plugins.choose import choose_device
-
         with self.lock:
             backends = self.backends
             try:
-                choice = choose_device(name, backends)
+                choice = choose.choose_device(name, backends)
             finally:
                 self._note_opened()
             self.trace.chosen(choice.device, choice.reason)
@@ -213,22 +214,18 @@ class OpenDevices:
     @property
     def devices(self) -> list[Device]:
         """All devices that can be used, fastest first, the interpreter behind them, and what computes nothing last."""
-        from zyx.plugins.choose import ranked
-
         with self.lock:
             self.backends.open_all()
             self._note_opened()
-            return ranked(self.backends.devices.values(), self.backends)
+            return choose.ranked(self.backends.devices.values(), self.backends)
 
     @property
     def placement(self) -> Placement:
         """Chooses devices where several may do the work."""
         if self._placement is None:
-            from zyx.runtime.placement import Placement
-
             with self.lock:
                 if self._placement is None:
-                    self._placement = Placement(self.device, lambda: self.devices, self.memory)
+                    self._placement = placement.Placement(self.device, lambda: self.devices, self.memory)
         return self._placement
 
     @property

@@ -140,7 +140,7 @@ def _kept(array: Array, wanted: Expected) -> Array:
 
 
 def shifted(outputs: Sequence[n.Node], tolerance: float | None = None) -> list[list[n.Node]]:
-    """Return graphs as that of `outputs` in which floats are off before they are compared, rounded or made integers.
+    """Perturb floats in the graph of `outputs` before discontinuous operations, up and down by their tolerance.
 
     In one they are larger by what they may be off, in another smaller. Nothing if none of them is computed: what is
     only read is exact.

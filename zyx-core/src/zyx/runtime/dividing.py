@@ -35,7 +35,7 @@ from zyx.graph.walk import topological
 from zyx.nest.data import params_of
 from zyx.nest.digest import digest_of_nests
 from zyx.runtime.drawing import name_of
-from zyx.runtime.places import Hosted
+from zyx.runtime.memory_planning import Hosted
 from zyx.runtime.planner import Planner
 from zyx.schedule import fallback
 from zyx.shape import size_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.drawing import Drawn
-    from zyx.runtime.places import Launched
+    from zyx.runtime.memory_planning import Launched
     from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime
 
@@ -267,7 +267,7 @@ class Dividing:
         return digest_of_nests(launch.nests)
 
     def _expected_of(self, launch: Drawn) -> float:
-        """Return the seconds that a launch is expected to take; none of a hand-written kernel, which stays as it is."""
+        """Return the estimated seconds of a launch; 0 for a hand-written kernel, which is not searched."""
         digest, info = self._digest_of(launch), self._drawing.device.info
         if digest not in self._expected:
             choose = fallback.SCHEDULES[0].choose

@@ -27,7 +27,7 @@ _MOST_POINTS: Final = 1 << 56
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A kernel to launch, while it is being compiled; see `zyx.runtime.places.Launched`."""
+    """A kernel to launch, while it is being compiled; see `zyx.runtime.memory_planning.Launched`."""
 
     device: Device
     program: Future[Program]
@@ -53,7 +53,7 @@ class Drawn:
     node_of: Mapping[Param, Node]
 
     @property
-    def is_in_phases(self) -> bool:
+    def is_split_scatter(self) -> bool:
         """Whether the nests are of several launches."""
         return len(self.nests) > len(self.parts)
 

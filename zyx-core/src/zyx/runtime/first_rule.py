@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Limit:
-    """Lets so many calls of rules do something, those that begin first; those behind find nothing.
+    """Lets the first calls of rules apply, up to a number; later ones find nothing.
 
     Attributes:
         calls: How many there were.
@@ -46,7 +46,7 @@ class _Limit:
 
 
 def first_rule(kernel: Kernel, info: DeviceInfo, is_wrong: Callable[[Kernel], bool]) -> str:
-    """Return which rule makes of which operation what is wrong; a line for people.
+    """Return a line that names the first rule that makes the kernel wrong, and the operation it was given.
 
     Args:
         kernel: One that is right, and of which `simplify` makes one that is wrong.

@@ -15,8 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from zyx.errors import FormatError, TraceError
+from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.integers import as_index
+from zyx.lazy_import import lazy_import
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
@@ -25,11 +27,18 @@ if TYPE_CHECKING:
 
     from zyx.builtin.disk import DiskBuffer, DiskFile, DiskPool
     from zyx.dtype import DType
-    from zyx.graph import Graph
+    from zyx.graph import rebuild, walk
     from zyx.graph.node import Leaf, Node
+    from zyx.plugins import describe
+    from zyx.runtime import copying
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
+else:
+    rebuild = lazy_import("zyx.graph.rebuild", globals())
+    walk = lazy_import("zyx.graph.walk", globals())
+    describe = lazy_import("zyx.plugins.describe", globals())
+    copying = lazy_import("zyx.runtime.copying", globals())
 
 
 class Unread:
@@ -55,10 +64,8 @@ class Unread:
             TransferError: It is gone.
         """
         if self.buffer is None:
-            from zyx.runtime.copying import read_into  # which most programs do without
-
             buffer = allocate(self.window.nbytes)
-            read_into(self.window, buffer)
+            copying.read_into(self.window, buffer)
             self.buffer = buffer
         return self.buffer
 
@@ -144,13 +151,9 @@ def leaf_of_file(runtime: Runtime, file: DiskFile, offset: int, shape: Shape | N
 
 def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> list[Node]:
     """Return `outputs`, of which `order` is all that they need, with leaves of slices where that is enough."""
-    from zyx.graph.graph import Graph  # which most programs do without, as the next two
-    from zyx.graph.rebuild import merged, rebuild
-    from zyx.graph.walk import topological
-
-    together = merged(Graph(), outputs, order)
+    together = rebuild.merged(Graph(), outputs, order)
     if together is not outputs:  # a slice of a slice is one
-        outputs, order = together, topological(together)
+        outputs, order = together, walk.topological(together)
     users: dict[Node, list[Node]] = {}
     for node in order:
         if node.storage is None:
@@ -167,7 +170,7 @@ def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node
                     new[user] = graph.leaf(user.shape, user.dtype, user.device, storage.part(*found))
         if node not in new:
             kept = node.storage is not None or not node.sources
-            new[node] = node if kept else rebuild(graph, node, [new[source] for source in node.sources])
+            new[node] = node if kept else rebuild.rebuild(graph, node, [new[source] for source in node.sources])
     return [new[node] for node in outputs]
 
 
@@ -178,13 +181,11 @@ def read_unread(runtime: Runtime, leaves: Sequence[Node]) -> None:
         AllocationError: No room.
         TransferError: A file is gone, or another one than it was.
     """
-    from zyx.plugins.describe import size
-
     unread = [leaf for leaf in leaves if isinstance(leaf.storage, Unread) and leaf.storage.buffer is None]
     sizes = [size_of(leaf.shape) * leaf.dtype.itemsize for leaf in unread]
 
     def amount(done: float, total: float) -> str:
-        return f"{size(int(done))} of {size(int(total))}"
+        return f"{describe.size(int(done))} of {describe.size(int(total))}"
 
     with runtime.trace.bar("reading files", sum(sizes), amount) as bar:
         for leaf, nbytes in zip(unread, sizes, strict=True):

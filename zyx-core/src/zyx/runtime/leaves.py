@@ -1,4 +1,4 @@
-"""Tensors that gradients are kept of, and the history that hangs off what was computed from them.
+"""Tensors that require gradients, and the history of what was computed from them.
 
     w.requires_grad = True                  `Wanted`: w, and a place for its gradient
     y = (w * x).sum(); y.item()             y is a leaf now; its `history` is the node that it was
@@ -148,7 +148,7 @@ def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tup
 
 
 def computed(observers: Observers, handle: Handle, node: Node, leaf: Leaf) -> None:
-    """Keep how `leaf` was computed, if that leads to a tensor that gradients are kept of."""
+    """Keep the history of `leaf`, if it leads to a tensor that requires gradients."""
     if has_history(observers, node):
         leaf.history = observers.lost.get(weakref.ref(node)) or observers.spent.get(id(handle), (node,))[0]
 

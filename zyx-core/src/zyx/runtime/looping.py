@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zyx.fusion.partition import KernelPart
     from zyx.graph.loop import Body, Loop, LoopStep
     from zyx.graph.node import Node
-    from zyx.runtime.places import Launched
+    from zyx.runtime.memory_planning import Launched
     from zyx.shape import Shape
 
 #: Elements of a sequence that kernels may reach, where their places fit 32 bits, and where they do not.

@@ -79,7 +79,7 @@ class Lowering:
         return apply_moves(nest, moves), moves
 
     def simpler(self, attempt: Attempt, error: Exception) -> Attempt:
-        """Return what to try after an attempt that ended in `error`, which is raised if there is nothing more."""
+        """Return the next simpler attempt after one that failed with `error`; raise it if there is none."""
         if attempt.winner is not None:
             self._trace.fell_back(attempt.name, "the schedule that was measured", fallback.SCHEDULES[0].name, error)
             self._refused(attempt)

@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from zyx.dtype import accumulator
 from zyx.errors import GradientError, TraceError
+from zyx.graph.batching import batched, whole_of
+from zyx.graph.walk import topological
 from zyx.ops import ReduceOp
+from zyx.runtime.handle import Handle
 from zyx.runtime.tracing import Tracing, place_outside
 
 if TYPE_CHECKING:
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from zyx.graph.base import AliasRule
     from zyx.graph.batching import Examples
     from zyx.graph.node import Alias, Leaf, Node
-    from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import SupportsTraceKey
 
@@ -179,14 +181,10 @@ class MappedRun(Tracing):
 
     def compute(self, nodes: Sequence[Node]) -> None:
         """Compute nodes of all examples now, unless a function around this one is being traced."""
-        from zyx.runtime.handle import Handle
-
         self._runtime.realize([Handle.of(node, self._runtime) for node in nodes])
 
     def _differs(self, node: Node) -> bool:
         """Whether `node` depends on what is not the same for all examples."""
-        from zyx.graph.walk import topological
-
         return any(each in self.mapped or each in self.streams for each in topological([node]))
 
 
@@ -212,8 +210,6 @@ class _OfAll:
 
     def pull(self, graph: Graph, node: Node, upstream: Node) -> list[Node | None]:
         """Ask the rule; what differs between examples at an input that does not is added up."""
-        from zyx.graph.batching import batched, whole_of
-
         slope = graph.leaf(self._node.shape, self._node.dtype, self._node.device)
         values, streams, examples = {**self._values, slope: upstream}, dict(self._streams), self._examples
         with self._run.again(values, streams):

@@ -1,4 +1,4 @@
-"""Who follows what becomes of handles: gradient tapes and traces; and what is remembered where nobody does.
+"""Observers of handles, which are gradient tapes and traces; and what is remembered without any.
 
 A `Runtime` has one `Observers` and calls
 
@@ -24,13 +24,19 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from zyx.graph.node import Alias, Binary
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from zyx.graph import walk
     from zyx.graph.node import Leaf, Node
+    from zyx.runtime import leaves
     from zyx.runtime.handle import Handle
     from zyx.runtime.leaves import Wanted
+else:
+    walk = lazy_import("zyx.graph.walk", globals())
+    leaves = lazy_import("zyx.runtime.leaves", globals())
 
 
 class Observer(Protocol):
@@ -141,8 +147,6 @@ class Observers:
 
     def marks_of(self, handles: Sequence[Handle]) -> tuple[int, ...]:
         """Return of each handle whether gradients are kept of it, where there are `leaves`; () if of none."""
-        from zyx.runtime import leaves  # as in `computed`
-
         return leaves.marks_of(self, handles)
 
     def created(self, handle: Handle) -> None:
@@ -162,8 +166,6 @@ class Observers:
             elif (
                 type(node) is not Alias or not node.detached
             ):  # as what optimisers assign is: all parameters, each step
-                from zyx.runtime import leaves  # which programs without such tensors do without
-
                 leaves.computed(self, handle, node, leaf)
         past = self.pasts.get(weakref.ref(node))
         if past is not None:
@@ -176,8 +178,6 @@ class Observers:
         """Return whether the history of `node` is kept once it is computed, so that nothing may be stored over it."""
         if not self.leaves:
             return False
-        from zyx.runtime import leaves  # as in `computed`
-
         return weakref.ref(node) not in self.lost and leaves.has_history(self, node)
 
     def assigning(self, handle: Handle, node: Node, *, is_fresh: bool) -> Node:
@@ -187,8 +187,6 @@ class Observers:
             if record is not None and not record.is_result:
                 self.leaves[weakref.ref(node, self.leaves.pop)] = record
             return node
-        from zyx.runtime import leaves  # as in `computed`
-
         return leaves.assigned(handle, node)
 
     def assigned(self, handle: Handle, old: Node) -> None:
@@ -202,14 +200,14 @@ class Observers:
             self._past_of(node).is_looked_at = True
 
     def ways_of(self, nodes: Iterable[Node]) -> dict[Node, Node]:
-        """Return for those of `nodes` that were computed when somebody looked: that one of `nodes` which they were."""
+        """Map computed leaves among `nodes` to the node, also among them, whose values they are."""
         pasts = self.pasts
         known = [(node, past) for node in nodes if (past := pasts.get(weakref.ref(node))) is not None]
         before = {past: node for node, past in known if node.sources}
         return {node: before[past] for node, past in known if not node.sources and past in before}
 
     def lost_on_the_way(self, reached: Iterable[Node], sources: Iterable[Node]) -> tuple[Node, Node] | None:
-        """Return one of `reached` that was made from one of `sources`, in a way that is forgotten, and that source."""
+        """Return a node of `reached` whose forgotten history leads to one of `sources`, with that source; or None."""
         pasts = self.pasts
         wanted = {past: node for node in sources if (past := pasts.get(weakref.ref(node))) is not None}
         if wanted:
@@ -224,9 +222,7 @@ class Observers:
         """Return all that the gradient at `node` reaches, and what that was made from."""
         reached: Sequence[Node] = node.sources
         if type(node) is not Binary or reached[0].sources or reached[1].sources:  # in a third of the time for those
-            from zyx.graph.walk import ancestors  # which `import zyx` does without
-
-            reached = ancestors(node)[:-1]
+            reached = walk.ancestors(node)[:-1]
         found: dict[weakref.ref[Past], None] = {}
         for ancestor in reached:
             past = self._past_of(ancestor)

@@ -16,7 +16,7 @@ from zyx.nest.data import Store
 from zyx.nest.expr import Read
 from zyx.plugins.choose import CPU
 from zyx.runtime.drawing import Started
-from zyx.runtime.places import Copy, Launched
+from zyx.runtime.memory_planning import Copy, Launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zyx.graph import Graph
     from zyx.graph.node import Node
     from zyx.runtime.drawing import Drawn
-    from zyx.runtime.places import Action, Hosted
+    from zyx.runtime.memory_planning import Action, Hosted
 
 
 class OnHost:

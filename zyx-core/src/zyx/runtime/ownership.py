@@ -31,7 +31,7 @@ WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 
 
 def shared_of(handles: Sequence[Handle], places: Iterable[int]) -> list[int]:
-    """Return those of `places` in `handles` at which values may not be stored over: not ours, or of others as well.
+    """Return those of `places` whose buffers cannot be donated: they are foreign, or shared with others.
 
     Values are of a handle alone where nothing else refers to its node, and nothing but that node to its storage. They
     are not where it is known how the node was computed, which may be kept, with the values.
@@ -124,7 +124,7 @@ def source_with_same_layout(node: Node) -> Node | None:
 
 
 def written_over(node: Node) -> Node | None:
-    """Return the leaf that `node`, of which parts were written to, may be stored over; None if there is none.
+    """Return the leaf that the scatters of `node` may update in place; None if there is none.
 
         q = p with y at 3;  r = q with z at 5       r over p, where only q refers to p, and only r to q
 

@@ -186,7 +186,7 @@ class Placement:
     # ---- devices for plans
 
     def run(self, order: Sequence[Node], outputs: Sequence[Node], trace: Trace, attempt: Callable[[Placed], T]) -> T:
-        """Return what `attempt` gives for the best choice of devices, or for the next best if that one cannot do it.
+        """Run `attempt` with the best placement, then with the next best ones until a device accepts it.
 
         Args:
             order: All nodes of the plan.

@@ -126,7 +126,7 @@ class Plan:
         return f"in all, {' and '.join(needs)}"
 
     def sized(self, nbytes: Iterable[tuple[int, int]]) -> list[Slice]:
-        """Return its outputs with other sizes: those of buffers by their numbers, of which inputs stay as they are."""
+        """Return the outputs with new sizes, which are given by numbers of buffers; inputs keep theirs."""
         outputs = [*self.outputs]
         for number, size in nbytes:
             if number >= self.inputs:
@@ -169,7 +169,7 @@ class Plan:
         )
 
     def run_single(self, buffers: list[Buffer | Scalar], memory: Allocator, trace: Trace) -> Buffer:
-        """As `run`, for those that are `is_single`: what most plans are that compute a tensor by itself."""
+        """Run a plan of one launch with one output (`is_single`): what most eager operations are."""
         (step,), (output,) = self.steps, self.outputs
         try:
             result = memory.allocate(output.pool, output.nbytes)

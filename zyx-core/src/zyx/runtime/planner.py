@@ -14,10 +14,10 @@ from zyx.fusion.build import build_nest
 from zyx.fusion.division import Division
 from zyx.fusion.elsewhere import nodes_apart
 from zyx.fusion.library import product_in
+from zyx.fusion.offset_specialisation import SharedKernel, share_kernels
 from zyx.fusion.partition import partition
-from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare, ways_of
-from zyx.fusion.starts import SharedKernel, share_kernels
+from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
@@ -32,8 +32,8 @@ from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.looping import WrittenRows, steps_of
+from zyx.runtime.memory_planning import Copy, Hosted, Launched, plan_memory
 from zyx.runtime.on_host import OnHost, needed_copies
-from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import Plan, Slice
 from zyx.runtime.steps import CopyStep, LaunchStep, Step
 from zyx.shape import size_of
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from zyx.nest.expr import Param
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
-    from zyx.runtime.places import Action
+    from zyx.runtime.memory_planning import Action
     from zyx.specialise.lengths import Bounded
     from zyx.specialise.numbers import Given
     from zyx.specialise.table import Table
@@ -364,8 +364,8 @@ class _Making:
             nests.append(build_nest(part, params))
             check_work(nests[-1], part)
         node_of = {param: node for node, param in reversed(params.items())}
-        phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
-        return Drawn(parts, phases or nests, node_of)
+        scatter = split_scatter(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
+        return Drawn(parts, scatter or nests, node_of)
 
     def _body(self, device: Device, outputs: Sequence[Node], written: WrittenRows) -> list[Launched]:
         """Return the launches of the body of a loop; what they store for each of its outputs is noted in `written`.
@@ -394,7 +394,7 @@ class _Making:
                 return steps_of(root.kernel, wanted, root.sources, plan, most_bytes=most_bytes)
             return [self._custom(drawn.parts, device, root in division.served)]
         name = name_of(drawn.parts)
-        if drawn.is_in_phases:
+        if drawn.is_split_scatter:
             return [
                 self._start([nest], its_name, device, drawn, shared)
                 for nest, its_name in zip(shared.nests, (f"{name}_base", name), strict=True)
@@ -463,7 +463,7 @@ class _Making:
             if node not in numbers:
                 numbers[node] = len(leaves) + len(slices)
                 slices.append(self._slice(node))
-        temporaries = place_temporaries(numbers, len(leaves) + len(slices), actions, self._slice)
+        temporaries = plan_memory(numbers, len(leaves) + len(slices), actions, self._slice)
         steps: list[Step] = []
         for action in actions:
             if isinstance(action, Copy):

@@ -9,22 +9,34 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DeviceLostError, ScheduleError, ZyxError
+from zyx.graph import Graph
 from zyx.graph.making import computed_leaf, is_merged
 from zyx.graph.node import Binary, Const, Fourier, Leaf, Unary
 from zyx.graph.signature import Key, signature
+from zyx.lazy_import import lazy_import
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.devices import OpenDevices
+from zyx.runtime.trace import TIMED
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
+    from zyx import pairs
+    from zyx.autotune import passes, store
+    from zyx.autotune import tuner as tuning
     from zyx.autotune.store import TuningStore
     from zyx.autotune.tuner import Tuner
     from zyx.backend import Device
     from zyx.dtype import Scalar
+    from zyx.graph import host_call, rebuild
     from zyx.graph.node import Node
     from zyx.nest.data import Nest
+    from zyx.plugins import watchdog
+    from zyx.runtime import bounded, candidates, collector, kernel_cache
+    from zyx.runtime import compiler as compiling
+    from zyx.runtime import plan as planned
+    from zyx.runtime import planner as planning
     from zyx.runtime.bounded import BoundedPlan
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
@@ -32,9 +44,28 @@ if TYPE_CHECKING:
     from zyx.runtime.planner import Planner
     from zyx.runtime.trace import Profiler
     from zyx.schedule.moves import Move
+    from zyx.settings import paths
     from zyx.settings.record import Settings
+    from zyx.specialise import table
     from zyx.specialise.numbers import Given
     from zyx.specialise.table import Table
+else:
+    passes = lazy_import("zyx.autotune.passes", globals())
+    store = lazy_import("zyx.autotune.store", globals())
+    tuning = lazy_import("zyx.autotune.tuner", globals())
+    host_call = lazy_import("zyx.graph.host_call", globals())
+    rebuild = lazy_import("zyx.graph.rebuild", globals())
+    pairs = lazy_import("zyx.pairs", globals())
+    watchdog = lazy_import("zyx.plugins.watchdog", globals())
+    bounded = lazy_import("zyx.runtime.bounded", globals())
+    candidates = lazy_import("zyx.runtime.candidates", globals())
+    collector = lazy_import("zyx.runtime.collector", globals())
+    compiling = lazy_import("zyx.runtime.compiler", globals())
+    kernel_cache = lazy_import("zyx.runtime.kernel_cache", globals())
+    planned = lazy_import("zyx.runtime.plan", globals())
+    planning = lazy_import("zyx.runtime.planner", globals())
+    paths = lazy_import("zyx.settings.paths", globals())
+    table = lazy_import("zyx.specialise.table", globals())
 
 _MAX_PLANS: Final = 512
 #: What a child of a fork must not touch, nor let die.
@@ -83,9 +114,7 @@ class Plans(OpenDevices):
                 outputs = together
                 key, _, order = signature(outputs)
             if any([node.dtype.is_complex for node in order]):
-                from zyx.pairs import lower  # which few programs need
-
-                real = lower(outputs, leaves)
+                real = pairs.lower(outputs, leaves)
                 real_of = dict(zip((*outputs, *leaves), (*real.outputs, *real.leaves), strict=True))
                 donations = {real_of[node]: real_of[old] for node, old in (donations or {}).items()}
                 outputs, leaves = real.outputs, real.leaves
@@ -121,9 +150,7 @@ class Plans(OpenDevices):
             own_key, _, order = signature(nodes)
             key = Key((key.structure, own_key.structure), own_key.constants)
         if any([node.dtype.is_complex for node in order]):
-            from zyx.pairs import lower  # which few programs need
-
-            real = lower(nodes, leaves)
+            real = pairs.lower(nodes, leaves)
             real_of = dict(zip((*nodes, *leaves), (*real.outputs, *real.leaves), strict=True))
             donations = {real_of[node]: real_of[old] for node, old in donations.items()}
             nodes, leaves = real.outputs, real.leaves
@@ -136,10 +163,10 @@ class Plans(OpenDevices):
             return known, given.values
         has_own = bool(placed) or self.planner.is_deterministic  # other kernels add up in another order
         has_own = has_own or bool(donations) or (given is not None and given.is_moved)
-        bounded = None if has_own else self._bounded_plan(nodes, leaves, order, asked)
-        if bounded is not None:
-            self._keep_plan(asked, bounded)
-            return bounded, ()
+        common = None if has_own else self._bounded_plan(nodes, leaves, order, asked)
+        if common is not None:
+            self._keep_plan(asked, common)
+            return common, ()
         plan, values = self._new_plan(nodes, leaves, order, donations, given, placed)
         self._keep_plan(given.key if given is not None and values else asked, plan)
         return plan, values
@@ -148,17 +175,14 @@ class Plans(OpenDevices):
         self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key
     ) -> BoundedPlan | None:
         """Return a plan for a greatest length that serves for `nodes`, if they differ in a length from others."""
-        from zyx.runtime.bounded import BoundedPlan, has_common_pool
-        from zyx.runtime.plan import Plan
-
         devices = {self.device(node.device) for node in nodes}
-        if not has_common_pool(devices, leaves) or not all(device.takes_fronts for device in devices):
+        if not bounded.has_common_pool(devices, leaves) or not all(device.takes_fronts for device in devices):
             return None
         longer = self.planner.bounded(self.outlines, nodes, order)
         if longer is None:
             return None
         plan = self._plans.get(longer.key)
-        if not longer.is_made or not isinstance(plan, Plan):
+        if not longer.is_made or not isinstance(plan, planned.Plan):
             try:
                 made = longer.make(nodes)
                 given = [*made.lengths.values(), *made.constants.values()]
@@ -171,7 +195,7 @@ class Plans(OpenDevices):
             self._keep_plan(longer.key, plan)
         else:
             self._plans.move_to_end(longer.key)
-        return BoundedPlan(
+        return bounded.BoundedPlan(
             plan,
             longer.values(),
             plan.sized(zip(plan.results, (size_of(node.shape) * node.dtype.itemsize for node in nodes), strict=True)),
@@ -183,9 +207,7 @@ class Plans(OpenDevices):
 
     def _waits(self, order: Sequence[Node]) -> bool:
         """Whether one of `order` is computed by a function that waits for others, while the lock is free."""
-        from zyx.graph.host_call import is_waiting  # of no use to most programs
-
-        return any(is_waiting(node) for node in order)
+        return any(host_call.is_waiting(node) for node in order)
 
     def _keep_plan(self, key: Key, plan: Plan | BoundedPlan) -> None:
         self._plans[key] = plan
@@ -261,11 +283,9 @@ class Plans(OpenDevices):
         """Keep the plan of one node for others of its kind, if it is that; `is_given` says that it takes numbers."""
         found = single(node)
         if found is not None and plan.is_single:
-            from zyx.runtime.plan import Single  # which brings what makes plans
-
             x, key, _ = found
             plans = x.plans = self._of_single.setdefault(_kind_of(x), {})
-            plans[(node.op, Const) if is_given else key] = Single(plan)  # type: ignore[attr-defined, arg-type]  # both are
+            plans[(node.op, Const) if is_given else key] = planned.Single(plan)  # type: ignore[attr-defined, arg-type]  # both are
 
     def discard(self, plan: Plan) -> None:
         """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
@@ -287,11 +307,9 @@ class Plans(OpenDevices):
     def _planned(
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node], placed: Placed
     ) -> Plan:
-        from zyx.runtime.collector import rare_collections
-
         self.release_discarded()
         started = time.perf_counter()
-        with rare_collections():
+        with collector.rare_collections():
             plan = self.planner.make(outputs, leaves, donations, placed)
         self.trace.planned(plan, time.perf_counter() - started)
         return plan
@@ -302,8 +320,6 @@ class Plans(OpenDevices):
 
         Plans are made anew, so that it is known what their programs came from; those of traced functions stay.
         """
-        from zyx.runtime.trace import TIMED
-
         trace = self.trace
         with self.lock:
             self.drop_plans()
@@ -322,20 +338,16 @@ class Plans(OpenDevices):
     @functools.cached_property
     def outlines(self) -> Table:
         """What changes from run to run."""
-        from zyx.specialise.table import Table
-
-        return Table()
+        return table.Table()
 
     @property
     def planner(self) -> Planner:
         """Makes plans."""
         if self._planner is None:
-            settings = self.settings  # before the imports: it says so if it is too late for these
-            from zyx.runtime.candidates import Candidates
-            from zyx.runtime.planner import Planner
-
-            candidates = Candidates(settings.autotune, self.backends.library_kernels, self.compiler.store)
-            self._planner = Planner(self.device, self.compiler, candidates, is_deterministic=settings.deterministic)
+            settings = self.settings  # first: it says so if it is too late to import the rest
+            libraries = self.backends.library_kernels
+            found = candidates.Candidates(settings.autotune, libraries, self.compiler.store)
+            self._planner = planning.Planner(self.device, self.compiler, found, is_deterministic=settings.deterministic)
         return self._planner
 
     @property
@@ -343,52 +355,41 @@ class Plans(OpenDevices):
         """Compiles kernels."""
         if self._compiler is None:
             settings = self.settings
-            from zyx.runtime.compiler import Compiler
-            from zyx.runtime.kept import KeptKernels
-            from zyx.settings.paths import cache_directory
-
-            kept = KeptKernels(cache_directory(settings), settings.cache.max_bytes)
-            self._compiler = Compiler(self.trace, kept, self._new_store(), self._tuned, self._moves_of_others)
+            kernels = kernel_cache.KernelCache(paths.cache_directory(settings), settings.cache.max_bytes)
+            self._compiler = compiling.Compiler(
+                self.trace, kernels, self._new_store(), self._tuned, self._moves_of_others
+            )
         return self._compiler
 
     def _new_store(self) -> TuningStore:
         """Return what was found by measuring."""
-        from zyx.autotune.store import TuningStore
-        from zyx.settings.paths import cache_directory
-
-        return TuningStore(cache_directory(self.settings) if self.settings.autotune.save_to_disk else None)
+        return store.TuningStore(paths.cache_directory(self.settings) if self.settings.autotune.save_to_disk else None)
 
     def _moves_of_others(self, device: Device) -> Mapping[str, Callable[[dict[str, Any]], Move]]:
         """Return what reads the moves that the backend of a device adds."""
-        from zyx.autotune.passes import readers
-
-        return readers(self.backends.kernel_passes(device), self._guarded)
+        return passes.readers(self.backends.kernel_passes(device), self._guarded)
 
     def _guarded(self, work: Callable[[], Any], what: str) -> Any:  # noqa: ANN401  # what the work returns
         """Run the code of another package for as long as it may take; see `zyx.autotune.passes.Guard`."""
-        from zyx.plugins.border import Overdue
-
         if what in self._overdue:
             raise TimeoutError(f"{what} did not come back before, and is left aside")
-        with self.backends.manager.border() as border:
+        with self.backends.manager.watchdog() as guard:
             try:
-                return border.run(work, what)
-            except Overdue as error:
+                return guard.run(work, what)
+            except watchdog.Overdue as error:
                 self._overdue.add(what)
                 raise TimeoutError(f"{error}; it is left aside") from error
             except (KeyboardInterrupt, ZyxError):
                 raise
-            except BaseException as error:  # border: the code of another package
+            except BaseException as error:  # boundary: the code of another package
                 raise ScheduleError(f"{what}: {type(error).__name__}: {error}") from error
 
     @property
     def tuner(self) -> Tuner:
         """Searches schedules by measuring."""
         if self._tuner is None:
-            from zyx.autotune.tuner import Tuner
-
             backends, compiler = self.backends, self.compiler
-            self._tuner = Tuner(
+            self._tuner = tuning.Tuner(
                 self.settings.autotune, compiler.store, backends.kernel_passes, backends.library_kernels,
                 compiler.prepared, self._guarded,
             )  # fmt: skip
@@ -458,10 +459,7 @@ def _merged(outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:
     """Return what `merged` does, in a graph of its own; imported where there is something to merge."""
     if not any([is_merged(node) for node in order]):
         return outputs
-    from zyx.graph import Graph
-    from zyx.graph.rebuild import merged
-
-    return merged(Graph(), outputs, order)
+    return rebuild.merged(Graph(), outputs, order)
 
 
 def _kind_of(leaf: Leaf) -> Hashable:

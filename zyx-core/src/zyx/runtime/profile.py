@@ -14,10 +14,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.backend.device import SupportsTiming
-from zyx.plugins.describe import columns
+from zyx.plugins.describe import columns, html_table, rate, size
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.holding import BEFORE, COPIED, Holding, Peak
 from zyx.runtime.kernel_times import Launches, Source, flops_of, kernel_time
+from zyx.runtime.timeline import chrome_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from zyx.nest.expr import Param
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.kernel_times import KernelTime
-    from zyx.runtime.places import Hosted, Launched
+    from zyx.runtime.memory_planning import Hosted, Launched
     from zyx.runtime.plan import Plan
     from zyx.runtime.steps import LaunchStep
 
@@ -282,13 +283,11 @@ class Profile:
         return found | ({"passes": [row._asdict() for row in self.passes()]} if self._passes else {})
 
     def as_trace(self) -> dict[str, Any]:
-        """Return all of it by time, as data that `json.dumps` makes a file of which Perfetto and other viewers open.
+        """Return the timeline in the Trace Event Format, as data for `json.dumps`; Perfetto and others open it.
 
         Lanes are the threads of the host, and the devices; what tensors hold of each pool is a counter. Of more than a
         million spans the first are kept: ``otherData`` says how many were left out.
         """
-        from zyx.runtime.timeline import chrome_trace
-
         return chrome_trace(self)
 
     def __str__(self) -> str:
@@ -296,8 +295,6 @@ class Profile:
         return "\n".join([*columns(self.table()), "", *self.summary(), *(["", *columns(passes)] if passes else [])])
 
     def _repr_html_(self) -> str:
-        from zyx.plugins.describe import html_table
-
         passes = self._passes_table()
         tables = [html_table(self.table(), self.summary()), *([html_table(passes)] if passes else [])]
         return "\n".join(tables)
@@ -312,8 +309,6 @@ class Profile:
 
     def summary(self) -> list[str]:
         """Return lines on the whole stretch: times by what they were for, and memory at its peak."""
-        from zyx.plugins.describe import size
-
         kernels = self.kernels()
         by_device: dict[str, float] = {}
         for row in kernels:
@@ -346,8 +341,6 @@ class Profile:
 
     def table(self) -> list[tuple[str, ...]]:
         """Return a heading and a row of text for each program."""
-        from zyx.plugins.describe import rate, size
-
         heading = ("KERNEL", "LAUNCHES", "TIME", "SHARE", "ONE", "EXPECTED", "RATIO", "BYTES", "B/S", "FLOP/S")
         rows: list[tuple[str, ...]] = [(*heading, "OF LIMIT", "BOUND BY")]
         kernels = self.kernels()

@@ -18,6 +18,7 @@ from zyx.graph import node as n
 from zyx.graph.live import LiveGraph
 from zyx.graph.making import SIZED_TRACES, computed_leaf
 from zyx.graph.signature import Key, signature
+from zyx.lazy_import import lazy_import
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only, read_unread
@@ -30,14 +31,18 @@ from zyx.shape import size_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zyx.backend import Device
+    from zyx.backend import Device, sharing
     from zyx.dtype import DType, Scalar
+    from zyx.graph import host_call
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
     from zyx.runtime.placement import Placed
     from zyx.runtime.tracing import Tracing
     from zyx.settings.record import Settings
     from zyx.shape import Shape
+else:
+    sharing = lazy_import("zyx.backend.sharing", globals())
+    host_call = lazy_import("zyx.graph.host_call", globals())
 
 #: What has a short way to its plan if it reads leaves.
 _SINGLE: Final = frozenset({n.Unary, n.Binary, n.Fourier})
@@ -209,15 +214,13 @@ class Runtime(Plans):
 
     def adopt(self, address: int, owner: object, shape: Shape, dtype: DType, device: Device) -> Node:
         """Return a leaf on memory of another library, of which `owner` is kept. Its pool is one that takes it."""
-        from zyx.backend.sharing import SupportsHostArrays, SupportsSharing
-
         pool, nbytes = device.memory_pool, size_of(shape) * dtype.itemsize
-        assert isinstance(pool, SupportsSharing | SupportsHostArrays)
+        assert isinstance(pool, sharing.SupportsSharing | sharing.SupportsHostArrays)
         with self.lock:
             if nbytes == 0:
                 buffer = self.memory.allocate(pool, 0)
             else:
-                wrap = pool.wrap if isinstance(pool, SupportsSharing) else pool.wrap_host
+                wrap = pool.wrap if isinstance(pool, sharing.SupportsSharing) else pool.wrap_host
                 buffer = self.memory.adopt(pool, *wrap(address, nbytes, owner))
         return self.graph.leaf(shape, dtype, device.name, buffer)
 
@@ -319,9 +322,7 @@ class Runtime(Plans):
         remaining = [node for node in nodes if node not in given] if given else nodes
         if remaining:
             if self.graph.calls_host:
-                from zyx.graph.host_call import outputs_beside
-
-                remaining = [*remaining, *outputs_beside(self.graph, remaining)]
+                remaining = [*remaining, *host_call.outputs_beside(self.graph, remaining)]
             for number, buffer in enumerate(self._computed(remaining)):
                 remaining[number].storage = buffer
         for node, buffer in given.items():

@@ -33,7 +33,7 @@ from zyx.nest.data import params_of
 from zyx.nest.digest import digest_of_nests
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.kernel_times import Source
-from zyx.runtime.places import Launched
+from zyx.runtime.memory_planning import Launched
 from zyx.runtime.steps import LaunchStep
 from zyx.schedule import fallback
 from zyx.schedule.moves import apply_moves
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from zyx.nest.expr import Param
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
-    from zyx.runtime.places import Hosted
+    from zyx.runtime.memory_planning import Hosted
     from zyx.runtime.plan import Plan
     from zyx.schedule.moves import Move
 

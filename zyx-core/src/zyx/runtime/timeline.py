@@ -1,4 +1,4 @@
-"""A profile as a trace that viewers open: the Trace Event Format of Chrome, which Perfetto reads.
+"""Export of a profile to the Trace Event Format of Chrome, which Perfetto reads.
 
     host        a lane for each thread: plans, launches as the host sees them, copies, calls; compilations in theirs
     c:0 ...     a lane for each device: its kernels

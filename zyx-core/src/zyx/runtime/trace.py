@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+from zyx.lazy_import import lazy_import
 from zyx.modes import shown
 
 if TYPE_CHECKING:
@@ -15,21 +16,34 @@ if TYPE_CHECKING:
     from zyx.autotune.store import Winner
     from zyx.autotune.tuner import Tuned
     from zyx.backend import Argument, Device, Event, MemoryPool, PoolBuffer, Program
+    from zyx.backend import device as interface
     from zyx.dtype import Scalar
+    from zyx.graph import lines
     from zyx.graph.node import Node
     from zyx.kernel.data import Kernel
     from zyx.nest.data import Nest
     from zyx.nest.expr import Param
+    from zyx.plugins import describe, words
     from zyx.plugins.opening import OpenedBackends
     from zyx.plugins.state import BackendReport
+    from zyx.runtime import bars, host_step, stages, steps
     from zyx.runtime.bars import Bar
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
-    from zyx.runtime.places import Hosted, Launched
+    from zyx.runtime.memory_planning import Hosted, Launched
     from zyx.runtime.plan import Plan
     from zyx.runtime.stages import Following
     from zyx.runtime.steps import LaunchStep, Step
     from zyx.schedule.moves import Move
+else:
+    interface = lazy_import("zyx.backend.device", globals())
+    lines = lazy_import("zyx.graph.lines", globals())
+    describe = lazy_import("zyx.plugins.describe", globals())
+    words = lazy_import("zyx.plugins.words", globals())
+    bars = lazy_import("zyx.runtime.bars", globals())
+    host_step = lazy_import("zyx.runtime.host_step", globals())
+    stages = lazy_import("zyx.runtime.stages", globals())
+    steps = lazy_import("zyx.runtime.steps", globals())
 
 DEVICES: Final = 1
 PLAN: Final = 2
@@ -163,10 +177,8 @@ class Trace:
         after_s: float | None = None,
     ) -> Bar:
         """Return a bar that shows how far some work is, on a terminal; see `zyx.runtime.bars.Bar`."""
-        from zyx.runtime.bars import Bar, counted
-
         after_s = _PATIENCE_S if after_s is None else after_s
-        return Bar(what, total, amount or counted, after_s=after_s, is_on=self.has_bars)
+        return bars.Bar(what, total, amount or bars.counted, after_s=after_s, is_on=self.has_bars)
 
     # ---- devices
 
@@ -176,9 +188,6 @@ class Trace:
             return
         from textwrap import shorten
 
-        from zyx.plugins.describe import explanation, rate, size
-        from zyx.plugins.words import one_line, text_of
-
         if not self._reported:
             for key, origin in backends.manager.settings.sources.origins.items():
                 self._write(f"setting {key}: given by {origin}")
@@ -186,15 +195,15 @@ class Trace:
             if report.name == "host" or self._reported.get(report.name) == report:
                 continue
             self._reported[report.name] = report
-            self._write(f"backend {report.name}: {report.state.value}: {explanation(report)}".rstrip(": "))
+            self._write(f"backend {report.name}: {report.state.value}: {describe.explanation(report)}".rstrip(": "))
             for device in filter(None, map(backends.devices.get, report.devices)):
                 info, room = (
                     backends.infos[device.name],
-                    text_of(device.memory_pool, lambda pool: size(pool.free_bytes)),
+                    words.text_of(device.memory_pool, lambda pool: describe.size(pool.free_bytes)),
                 )
-                rates = f"{rate(info.flops_per_s, 'FLOP/s')}, {rate(info.bytes_per_s, 'B/s')}"
+                rates = f"{describe.rate(info.flops_per_s, 'FLOP/s')}, {describe.rate(info.bytes_per_s, 'B/s')}"
                 driver = shorten(info.driver, 60, placeholder=" ...")
-                self._write(f"    {device.name}: {one_line(info.model)}, {rates}, {room} free, {driver}")
+                self._write(f"    {device.name}: {words.one_line(info.model)}, {rates}, {room} free, {driver}")
             for note in report.notes:
                 self._write(f"    {note}")
 
@@ -255,12 +264,12 @@ class Trace:
             self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
 
     def chosen_otherwise(self, error: Exception) -> None:
-        """Show that what was found by measuring of what a graph stores does not do."""
+        """Show that a tuned division of a graph was refused, and another one is taken."""
         if self.bits & (PLAN | SCHEDULE | IR | AUTOTUNE):
             self._write(f"what was measured: {type(error).__name__}: {error}; next: stored as the rules say")
 
     def unshared(self, error: Exception) -> None:
-        """Show that a device refuses to be given where kernels read, which is a part of each then."""
+        """Show that a device refuses offsets as arguments: each kernel has its own then."""
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"{type(error).__name__}: {error}; next: a kernel for each place that is read")
 
@@ -309,10 +318,8 @@ class Trace:
 
     def _source(self, device: Device, program: Program) -> None:
         if self.bits & SOURCE:
-            from zyx.backend.device import SupportsAssembly
-
             self._write(program.source or f"{program.name} has no source: {device.name} is given the kernel itself")
-            assembly = program.assembly() if isinstance(program, SupportsAssembly) else ""
+            assembly = program.assembly() if isinstance(program, interface.SupportsAssembly) else ""
             if assembly:
                 self._write(assembly)
 
@@ -357,9 +364,7 @@ class Trace:
         found: list[Profiler] = [] if self.profile is None else [self.profile]
         if self.bits & STAGES:
             if self._following is None:
-                from zyx.runtime.stages import Following
-
-                self._following = Following()
+                self._following = stages.Following()
             found.append(self._following)
         return found
 
@@ -379,9 +384,6 @@ class Trace:
         """Wait for a launch, show its time, bytes and rate, and return an event in place of its own."""
         if not self.bits & LAUNCHES:
             return event
-        from zyx.graph.lines import in_lines
-        from zyx.plugins.describe import rate
-
         pool = step.device.memory_pool
         pool.sync_events([event])
         seconds = max(time.perf_counter() - started, 1e-9)
@@ -389,7 +391,7 @@ class Trace:
         read = sum(buffers[number].nbytes for number in step.args if number not in step.written)
         self._write(
             f"{step.device.name} {step.program.name}: {seconds * 1e6:.1f} us, reads {read} bytes, writes {written}, "
-            f"{rate((read + written) / seconds, 'B/s')}{in_lines(step.lines)}"
+            f"{describe.rate((read + written) / seconds, 'B/s')}{lines.in_lines(step.lines)}"
         )
         return pool.completed()
 
@@ -398,10 +400,8 @@ class Trace:
         if self.profile is not None and started:
             self.profile.copied(source, target, nbytes, started)
         if self.bits & LAUNCHES:
-            from zyx.plugins.describe import rate
-
             seconds = max(time.perf_counter() - started, 1e-9)
-            speed = rate(nbytes / seconds, "B/s")
+            speed = describe.rate(nbytes / seconds, "B/s")
             self._write(f"copy {source} -> {target}: {seconds * 1e6:.1f} us, {nbytes} bytes, {speed}")
 
     def called(self, step: HostStep, seconds: float, buffers: Sequence[Buffer | Scalar]) -> None:
@@ -440,20 +440,15 @@ def _calls(plan: Plan) -> str:
 
 def _in_words(step: Step) -> str:
     """Return a line about a step of a plan, whose buffers have numbers."""
-    from zyx.graph.lines import in_lines
-    from zyx.runtime.host_step import HostStep
-    from zyx.runtime.steps import CopyStep
-
-    if isinstance(step, CopyStep):
+    if isinstance(step, steps.CopyStep):
         return f"copy: buffer {step.source} -> buffer {step.target}"
-    if isinstance(step, HostStep):
+    if isinstance(step, host_step.HostStep):
         read, written = (", ".join(str(place.buffer) for place in places) for places in (step.reads, step.writes))
-        return (
-            f"call {step.call!r} for {step.device}: {read} -> {written}; {step.bytes_moved} bytes{in_lines(step.lines)}"
-        )
+        moved = f"{step.bytes_moved} bytes{lines.in_lines(step.lines)}"
+        return f"call {step.call!r} for {step.device}: {read} -> {written}; {moved}"
     read = ", ".join(str(number) for number in step.args if number not in step.written)
     written = ", ".join(map(str, step.written))
     return (
         f"launch {step.program.name} on {step.device.name}: {read or 'nothing'} -> {written}; "
-        f"{step.bytes_moved} bytes{in_lines(step.lines)}"
+        f"{step.bytes_moved} bytes{lines.in_lines(step.lines)}"
     )

@@ -23,6 +23,7 @@ import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from zyx.errors import GradientError, TraceError
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from zyx.graph.node import Leaf, Node
+    from zyx.runtime import leaves
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
     from zyx.runtime.leaves import Wanted
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
+else:
+    leaves = lazy_import("zyx.runtime.leaves", globals())
 
 T = TypeVar("T")
 
@@ -149,14 +153,12 @@ class Tracing:
         observers = self._runtime.observers
         if not observers.leaves:
             return
-        from zyx.runtime.leaves import TRACED, has_history, note
-
         record = observers.wanted.get(id(handle))
         if record is None:
-            if has_history(observers, handle._node):
-                leaf.history = TRACED
+            if leaves.has_history(observers, handle._node):
+                leaf.history = leaves.TRACED
         else:
-            note(observers, leaf, record)
+            leaves.note(observers, leaf, record)
             if placeholder is not None:
                 wanted, key = observers.wanted, id(placeholder)
                 wanted[key] = record

@@ -14,6 +14,7 @@ import numpy as np
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, ZyxError, locate
 from zyx.nest.data import params_of
+from zyx.plugins.describe import columns, html_table
 from zyx.runtime.dividing import Dividing, drawing_of
 from zyx.runtime.profile import Profile, duration
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.nest.data import Nest
     from zyx.runtime.dividing import Drawing
-    from zyx.runtime.places import Hosted
-    from zyx.runtime.places import Launched as Kernel
+    from zyx.runtime.memory_planning import Hosted
+    from zyx.runtime.memory_planning import Launched as Kernel
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.steps import LaunchStep
 
@@ -191,13 +192,9 @@ class Tuning:
         return [*wrong, *([self.note] if self.note else [])]
 
     def __str__(self) -> str:
-        from zyx.plugins.describe import columns
-
         return "\n".join([*columns(self.table()), *self._below()])
 
     def _repr_html_(self) -> str:
-        from zyx.plugins.describe import html_table
-
         return html_table(self.table(), self._below())
 
 

@@ -31,7 +31,7 @@ working: Final[set[int]] = set()
 
 
 def check_may_wait() -> None:
-    """Raise `BackendError` in a thread that others wait for: what it would wait for may be what waits for it."""
+    """Raise `BackendError` where waiting could deadlock: in a thread that others wait for."""
     if get_ident() in working:
         raise BackendError(
             f"the thread {current_thread().name} would wait for itself: a kernel is compiled without "

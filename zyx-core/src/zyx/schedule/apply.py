@@ -83,7 +83,7 @@ def _are_neighbours(nest: Nest, threads: Range) -> bool:
 
 
 def _combine_threads_last(plan: Plan) -> None:
-    """Put loops that go on combining inside of all others where threads combine what they have after these."""
+    """Make loops that combine innermost, where the partial results of threads are combined after them."""
     for statement, label in statement_labels(plan.nest).items():
         combined = combined_ranges(statement) if isinstance(statement, Compute) else ()
         if any(plan.nest.kind(range_) is Kind.LOCAL for range_ in combined):
@@ -96,7 +96,7 @@ def _combine_threads_last(plan: Plan) -> None:
 
 
 def _set_results_apart(plan: Plan) -> None:
-    """Write what is done to results that are written out once for all of them, if that takes many operations.
+    """Compute a long epilogue of unrolled results in a loop over them, and not once for each.
 
     Each then passes through memory, which costs little beside them, and the code of all took long to compile.
     """
@@ -142,7 +142,7 @@ def _reads(statements: Mapping[Statement, str], label: str, staged: Staged) -> b
 
 
 def _groups_that_meet(nest: Nest, spec: Spec) -> set[str]:
-    """Return the ranges whose groups have threads that meet: outside of branches, so that all are written once."""
+    """Return the ranges of groups whose threads meet at barriers, which must not be inside of branches."""
     combined = {range_.label for statement in nest.statements for range_ in combined_ranges(statement)}
     local = {cut.range for cut in spec.cuts if any(part.kind is Kind.LOCAL for part in cut.parts)}
     return {place.range for place in spec.groups or ()} if combined & local else set()

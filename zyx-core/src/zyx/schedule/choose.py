@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.errors import ScheduleError
+from zyx.lazy_import import lazy_import
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.greatest import at_greatest
 from zyx.schedule.moves import apply_moves
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.nest.data import Nest
     from zyx.schedule.moves import Move
+    from zyx.schedule.seeds import groups
     from zyx.schedule.spec import Spec
+else:
+    groups = lazy_import("zyx.schedule.seeds.groups", globals())
 
 
 class Space(NamedTuple):
@@ -50,10 +54,8 @@ def space_of(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> Space:
 def _space(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> Space:
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        from zyx.schedule.seeds.groups import THREADS, group_seeds
-
-        specs = group_seeds(plan.nest, found, info, is_alone=is_alone)
-        return Space(plan, specs, most_threads=0 if is_alone else THREADS)
+        specs = groups.group_seeds(plan.nest, found, info, is_alone=is_alone)
+        return Space(plan, specs, most_threads=0 if is_alone else groups.THREADS)
     if found is not None:
         variants = partial(product_variants, plan.nest, found, info)
         return Space(plan, product_seeds(plan.nest, found, info), variants)

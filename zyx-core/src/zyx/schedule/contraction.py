@@ -113,7 +113,7 @@ class Contraction:
         return [r for r in self.statement.value.ranges if r.size > 1 and not taken & r.bit]
 
     def sides(self, x: e.Read, y: e.Read) -> Sides:
-        """Return what is what, if `x` and `y` are all that is read."""
+        """Classify the ranges by which of the two factors `x` and `y` have them: rows, columns, batch and depth."""
         kept = self.statement.value.ranges
         return Sides(
             [r for r in kept if x.index.free & ~y.free & r.bit],
@@ -170,7 +170,7 @@ def find_contraction(nest: Nest) -> Contraction | None:
 
 
 def _longest(ranges: Sequence[Range], stores: Sequence[Store]) -> Range:
-    """Return the longest range, or one almost as long along which results lie side by side, as what they need may."""
+    """Return the longest range; a contiguous one of the results, if there is one almost as long."""
     longest = max(ranges, key=_size)
     neighbours = [r for r in ranges if any(stride_along(store.index, r) == 1 for store in stores)]
     return next((r for r in neighbours if r.size >= min(_LONG, longest.size // 2)), longest)

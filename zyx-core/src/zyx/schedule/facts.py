@@ -95,7 +95,7 @@ def whole_lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
 
 
 def _whole_step(index: Expr, mask: Expr | None, range_: Range, lanes: int) -> int | None:
-    """Return how far `index` moves along a range: None if that differs, or where vectors are not whole."""
+    """Return the stride of `index` along a range; None if it is not constant, or vectors are cut or unaligned."""
     if mask is not None and mask.free & range_.bit:
         return None
     step = stride_along(index, range_)

@@ -1,4 +1,4 @@
-"""A nest that is given sizes, as it is where they are greatest: what its schedule is chosen for."""
+"""A nest of dynamic sizes with their greatest values, for which its schedule is chosen."""
 
 from __future__ import annotations
 

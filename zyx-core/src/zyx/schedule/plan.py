@@ -104,7 +104,7 @@ class Plan:
 
 
 def simplify_ranges(plan: Plan) -> None:
-    """Split ranges that are only used in parts, and merge neighbours that are only used as one."""
+    """Normalise ranges: split those whose index is always divided, and merge neighbours that are always flattened."""
     while (found := next(_divisions(plan.nest), None)) is not None:
         range_, divisor = found
         plan.do(Split(range_.label, divisor))

@@ -19,7 +19,7 @@ _CACHES_TO_KEEP: Final = 8
 
 
 def stream_stores(plan: Plan, info: DeviceInfo, *, by_lines: bool = False) -> None:
-    """Store past the caches what would hardly be found there again; if `by_lines`, only vectors that are whole lines.
+    """Use non-temporal stores for results larger than the caches; if `by_lines`, only of whole cache lines.
 
     A plain store reads the line that it writes to first, which doubles the traffic; one past the caches makes the next
     reader go to memory. A last-level cache that is many times the others belongs to more than this program, so that its

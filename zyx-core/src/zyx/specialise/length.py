@@ -13,7 +13,7 @@ Product: TypeAlias = tuple[int, ...]
 
 
 class Length:
-    """A size that follows the lengths that a graph is run at, as a polynomial in them; mostly there is one, n.
+    """A dynamic size: a polynomial in the lengths that a graph is run at; mostly in one, n.
 
     Length(2, 3)                        2 * n + 3
     Length.of({(0, 1): 4, (): -1})      4 * n * m - 1

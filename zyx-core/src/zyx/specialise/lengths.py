@@ -133,7 +133,7 @@ def bounds_of(
     greatest: Sequence[int | None] = (),
     smallest: Sequence[int] = (LEAST_BOUND,),
 ) -> tuple[int, ...] | None:
-    """Return the greatest lengths to plan for: those of `bound_of`, or as far as what is cut out goes.
+    """Return the bucket of `lengths`, the greatest ones to plan for: of `bound_of`, or less where a slice ends.
 
     `greatest` are the greatest lengths that there are, as far as they are known; `smallest` the least to plan for.
     None if what is stored has more than `_MOST_POINTS` elements at that.

@@ -224,7 +224,7 @@ class _Longer:
         return pair[0].at(*self._bound), pair[1].at(*self._bound)
 
     def _pad(self, node: n.Pad, widths: tuple[tuple[Length, Length], ...]) -> Node:
-        """Return the padding; where there was a shorter source in front of it, what is behind that is the padding's."""
+        """Return the padding; behind a source that is shorter than its bucket, the fill is selected by its length."""
         source = node.sources[0]
         kept = [(0, 0) if pair[0].varies else self._pair(pair) for pair in widths]
         padded = self._graph.pad(self._new[source], kept, node.value)
@@ -355,7 +355,7 @@ class _Longer:
         return self._everywhere(self._number(length, device), shape)
 
     def _number(self, length: Length, device: str) -> Number:
-        """Return the number in the graph that is the value of a length that varies, which is 0 at least."""
+        """Return the scalar node with the value of a dynamic length, at least 0."""
         number = self._made.lengths.get(length)
         if number is None:
             most = None if length.shrinks else length.at(*self._bound)

@@ -16,9 +16,7 @@ class _Callable(ModuleType):
         Raises:
             GradientError: It is to keep them, and is of integers or bools.
         """
-        from zyx.tensor.tensor import Tensor
-
-        made = Tensor(data, dtype, device)  # type: ignore[arg-type]  # it is checked there
+        made = self.tensor.Tensor(data, dtype, device)  # of the module, which `zyx` imports
         return made.requires_grad_() if requires_grad else made
 
 

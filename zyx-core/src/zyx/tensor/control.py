@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zyx.dtype import as_dtype
 from zyx.errors import InvalidArgumentError, SettingsError, TraceError
 from zyx.functions.operands import require
+from zyx.lazy_import import lazy_import
 from zyx.modes import Undo, set_shown
 from zyx.runtime.runtime import current
 from zyx.runtime.trace import LINES
@@ -16,10 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.dtype import DTypeLike
+    from zyx.graph import dot, printer
+    from zyx.passes import pipeline
+    from zyx.runtime import closing, explain, lines
+    from zyx.runtime import profile as profiling
+    from zyx.runtime import tuning as searching
     from zyx.runtime.buffer import MemoryUse
     from zyx.runtime.profile import Profile
     from zyx.runtime.tuning import Progress, Tuning
+    from zyx.settings import debug as debugging
     from zyx.tensor.tensor import Tensor
+else:
+    dot = lazy_import("zyx.graph.dot", globals())
+    printer = lazy_import("zyx.graph.printer", globals())
+    pipeline = lazy_import("zyx.passes.pipeline", globals())
+    closing = lazy_import("zyx.runtime.closing", globals())
+    explain = lazy_import("zyx.runtime.explain", globals())
+    lines = lazy_import("zyx.runtime.lines", globals())
+    profiling = lazy_import("zyx.runtime.profile", globals())
+    searching = lazy_import("zyx.runtime.tuning", globals())
+    debugging = lazy_import("zyx.settings.debug", globals())
 
 __all__ = [
     "close", "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "print_graph",
@@ -43,19 +60,15 @@ def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
     >>> with zyx.debug("memory"):
     ...     x = zyx.ones(2)
     """
-    from zyx.settings.debug import NOTHING, parse_debug
-
-    bits = NOTHING
+    bits = debugging.NOTHING
     try:
         for subject in subjects:
-            bits |= parse_debug(subject)
+            bits |= debugging.parse_debug(subject)
     except ValueError as error:
         raise SettingsError(f"zyx.debug: {error}") from None
     if not bits & LINES:
         return set_shown(int(bits))
-    from zyx.runtime.lines import follow_lines
-
-    return set_shown(int(bits), follow_lines(current()))
+    return set_shown(int(bits), lines.follow_lines(current()))
 
 
 def memory_stats() -> dict[str, MemoryUse]:
@@ -96,9 +109,7 @@ def plot_dot_graph(*tensors: Tensor) -> str:
     >>> zyx.plot_dot_graph(zyx.ones(2) + 1).startswith("digraph")
     True
     """
-    from zyx.graph.dot import dot_of_graph
-
-    return dot_of_graph([require(x, "plot_dot_graph").node for x in tensors])
+    return dot.dot_of_graph([require(x, "plot_dot_graph").node for x in tensors])
 
 
 def explain_plan(*tensors: Tensor) -> dict[str, Any]:
@@ -120,12 +131,10 @@ def explain_plan(*tensors: Tensor) -> dict[str, Any]:
     >>> [step["kind"] for step in zyx.explain_plan(zyx.Tensor([1.0, 2.0]) * 3)["steps"]]
     ['launch']
     """
-    from zyx.runtime.explain import explain_plan
-
     runtime = current()
     if runtime.tracing is not None:
         raise TraceError("there is no plan while a function is being traced; explain what it returns")
-    return explain_plan(runtime, [require(x, "explain_plan") for x in tensors])
+    return explain.explain_plan(runtime, [require(x, "explain_plan") for x in tensors])
 
 
 def realize_all() -> None:
@@ -141,12 +150,10 @@ def realize_all() -> None:
     >>> x.tolist()
     [1, 2, 3]
     """
-    from zyx.runtime.closing import handles_of
-
     runtime = current()
     if runtime.tracing is not None:
         raise TraceError("realize_all: a function is being traced, whose tensors have no values")
-    runtime.realize(handles_of(runtime))
+    runtime.realize(closing.handles_of(runtime))
 
 
 def close() -> None:
@@ -162,12 +169,10 @@ def close() -> None:
     >>> zyx.ones(2).tolist()
     [1.0, 1.0]
     """
-    from zyx.runtime.closing import close_under
-
     runtime = current()
     if runtime.tracing is not None:
         raise TraceError("close: a function is being traced")
-    close_under(runtime)
+    closing.close_under(runtime)
 
 
 def print_graph(*tensors: Tensor) -> None:
@@ -185,9 +190,7 @@ def print_graph(*tensors: Tensor) -> None:
     %1: f32[1] = exp %0
     return %1
     """
-    from zyx.graph.printer import format_graph
-
-    print(format_graph([require(x, "print_graph").node for x in tensors]))  # noqa: T201  # it is asked for
+    print(printer.format_graph([require(x, "print_graph").node for x in tensors]))  # noqa: T201  # it is asked for
 
 
 def supports_dtype(dtype: DTypeLike, device: str | None = None) -> bool:
@@ -228,11 +231,8 @@ def profile(*, passes: bool = False) -> Iterator[Profile]:
     >>> total, len(kernels.as_json()) > 0
     (56, True)
     """
-    from zyx.passes.pipeline import observing
-    from zyx.runtime.profile import Profile
-
-    profile = Profile()
-    with current().profiled(profile), observing(profile.passed if passes else None):
+    profile = profiling.Profile()
+    with current().profiled(profile), pipeline.observing(profile.passed if passes else None):
         yield profile
 
 
@@ -262,18 +262,15 @@ def tune(seconds: float = 60.0, *, progress: Progress | None = None) -> Iterator
     >>> with zyx.tune(seconds=0.01):
     ...     x = zyx.ones(2).tolist()
     """
-    from zyx.runtime.tuning import RecordingProfile, Tuning
-    from zyx.runtime.tuning import tune as searched
-
     if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
         raise InvalidArgumentError(f"tune: seconds is a positive number, not {seconds!r}")
     runtime = current()
     if runtime.tracing is not None:
         raise TraceError("tune: a function is being traced, whose launches come later; tune a call of it")
-    recording, tuning = RecordingProfile(), Tuning()
+    recording, tuning = searching.RecordingProfile(), searching.Tuning()
     with runtime.profiled(recording):
         yield tuning
-    searched(runtime, recording, float(seconds), tuning, progress or (lambda name, tried, gain, left: None))
+    searching.tune(runtime, recording, float(seconds), tuning, progress or (lambda name, tried, gain, left: None))
 
 
 def plot_dot_plan(*tensors: Tensor) -> str:
@@ -287,6 +284,4 @@ def plot_dot_plan(*tensors: Tensor) -> str:
     >>> zyx.plot_dot_plan(zyx.ones(2) + 1).startswith("digraph")
     True
     """
-    from zyx.runtime.explain import dot_of_plan
-
-    return dot_of_plan(explain_plan(*tensors))
+    return explain.dot_of_plan(explain_plan(*tensors))

@@ -15,13 +15,17 @@ from zyx.errors import DTypeError, ShapeError, SharingError
 from zyx.functions import sharing
 from zyx.functions.joining import join_terms
 from zyx.functions.operands import Array, require, require_real, term_of, wrap
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
+    from zyx.tensor import numpy_functions
     from zyx.tensor.tensor import Tensor
+else:
+    numpy_functions = lazy_import("zyx.tensor.numpy_functions", globals())
 
 _PRINTED_WHOLE = 1000
 """Tensors of more elements are printed with gaps."""
@@ -192,8 +196,6 @@ def cuda_array_interface(x: Tensor) -> dict[str, object]:
 
 def call_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **options: Any) -> Any:  # noqa: ANN401
     """Return what a function of elements of NumPy gives; see `zyx.tensor.numpy_functions`."""
-    from zyx.tensor import numpy_functions  # which most programs do without
-
     return numpy_functions.call_ufunc(ufunc, method, inputs, options)
 
 
@@ -201,8 +203,6 @@ def call_function(
     x: Tensor, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:  # noqa: ANN401
     """Return what another function of NumPy gives; see `zyx.tensor.numpy_functions`."""
-    from zyx.tensor import numpy_functions  # which most programs do without
-
     return numpy_functions.call_function(func, types, args, kwargs)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from zyx.errors import SettingsError
 from zyx.functions.operands import require
+from zyx.lazy_import import lazy_import
 from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
 
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from zyx.backend import DeviceInfo
+    from zyx.plugins import describe
     from zyx.plugins.state import BackendReport
     from zyx.runtime.placement import DeviceLike
     from zyx.runtime.runtime import Runtime
+    from zyx.settings import load
     from zyx.settings.record import Settings
     from zyx.tensor.tensor import Tensor
+else:
+    describe = lazy_import("zyx.plugins.describe", globals())
+    load = lazy_import("zyx.settings.load", globals())
 
 __all__ = [
     "backends", "default_device", "device", "device_info", "devices", "explain_device", "realize", "settings",
@@ -97,9 +103,7 @@ class _Names(list[str]):
     """Names of devices, which notebooks show with what is known of each."""
 
     def _repr_html_(self) -> str:
-        from zyx.plugins.describe import device_rows, html_table
-
-        return html_table(device_rows(current().backends, self))
+        return describe.html_table(describe.device_rows(current().backends, self))
 
 
 def devices() -> list[str]:
@@ -262,9 +266,7 @@ def settings(given: Mapping[str, Any] | None = None, /, **sections: object) -> S
     runtime = current()
     if given is None and not sections:
         return runtime.settings
-    from zyx.settings.load import nested, with_changes
-
     with runtime.lock:
         before = runtime.settings
-        runtime.take_settings(with_changes(before, nested({**(given or {}), **sections})))
+        runtime.take_settings(load.with_changes(before, load.nested({**(given or {}), **sections})))
     return SettingsChange(runtime, before)

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zyx.lazy_import import lazy_import
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.autograd import backward as leaf_gradients
+    from zyx.tensor import data
     from zyx.tensor.tensor import Tensor
-
-# `zyx.autograd` is imported when it is used: most programs do without.
+else:
+    leaf_gradients = lazy_import("zyx.autograd.backward", globals())
+    data = lazy_import("zyx.tensor.data", globals())
 
 
 def requires_grad(x: Tensor) -> bool:
     """Whether gradients are kept of the tensor, or pass it; of a tensor that was not computed it can be set."""
-    from zyx.autograd import backward as module
-
-    return module.requires_grad(x)
+    return leaf_gradients.requires_grad(x)
 
 
 def set_requires_grad(x: Tensor, enabled: bool) -> None:
     """Begin or end to keep gradients of `x`. Raises as `requires_grad_` does."""
-    from zyx.autograd import backward as module
-
-    module.set_requires_grad(x, enabled)
+    leaf_gradients.set_requires_grad(x, enabled)
 
 
 def requires_grad_(x: Tensor, requires_grad: bool = True) -> Tensor:
@@ -38,9 +39,7 @@ def requires_grad_(x: Tensor, requires_grad: bool = True) -> Tensor:
 
 def grad_of(x: Tensor) -> Tensor | None:
     """The gradient that `backward` left, None without one; it can be set, to None or to a tensor of the same kind."""
-    from zyx.autograd import backward as module
-
-    return module.grad_of(x)  # type: ignore[return-value]  # handles are tensors
+    return leaf_gradients.grad_of(x)  # type: ignore[return-value]  # handles are tensors
 
 
 def set_grad(x: Tensor, grad: Tensor | None) -> None:
@@ -51,16 +50,12 @@ def set_grad(x: Tensor, grad: Tensor | None) -> None:
         ShapeError: It is of another shape than `x`.
         DTypeError: It is of another dtype, or on another device.
     """
-    from zyx.autograd import backward as module
-
-    module.set_grad(x, grad)
+    leaf_gradients.set_grad(x, grad)
 
 
 def is_leaf(x: Tensor) -> bool:
     """Whether the tensor was not computed from tensors that require gradients."""
-    from zyx.autograd import backward as module
-
-    return module.is_leaf(x)
+    return leaf_gradients.is_leaf(x)
 
 
 def is_wanted(x: Tensor) -> bool:
@@ -101,9 +96,7 @@ def leaf_of(kind: type[Tensor], values: object) -> Tensor:
 
 def detached(x: Tensor) -> Tensor:
     """The same values, at which gradients end; to set it, or to assign to it, assigns values without their history."""
-    from zyx.tensor.data import Data  # which is a tensor itself
-
-    return Data.owned_by(x)
+    return data.Data.owned_by(x)
 
 
 def set_data(x: Tensor, values: Tensor) -> None:
@@ -117,9 +110,7 @@ def retain_grad(x: Tensor) -> None:
     Raises:
         GradientError: `x` does not require a gradient.
     """
-    from zyx.autograd import backward as module
-
-    module.retain_grad(x)
+    leaf_gradients.retain_grad(x)
 
 
 def backward(
@@ -145,6 +136,4 @@ def backward(
         ShapeError: `gradient` is of another shape.
         DTypeError: `gradient` is of another dtype, or on another device.
     """
-    from zyx.autograd import backward as module
-
-    module.backward(x, gradient, retain_graph, create_graph, inputs)
+    leaf_gradients.backward(x, gradient, retain_graph, create_graph, inputs)

@@ -30,6 +30,7 @@ from zyx.functions import (
     transcendental,
 )
 from zyx.integers import as_integer
+from zyx.tensor import creation, random
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -139,8 +140,6 @@ def _cast(dtype: str) -> Callable[[Tensor], Tensor]:
 
 def _new(make: str) -> Callable[..., Tensor]:
     def new(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None) -> Tensor:  # noqa: ANN401
-        from zyx.tensor import creation
-
         maker: Callable[..., Tensor] = getattr(creation, make)
         return maker(*shape, dtype=dtype or x.node.dtype, device=device or x.node.device)
 
@@ -191,8 +190,6 @@ def fill_(x: Tensor, value: float) -> Tensor:
 
 
 def _full(x: Tensor, value: float) -> Tensor:
-    from zyx.tensor import creation
-
     return creation.full_like(x, value)
 
 
@@ -208,8 +205,6 @@ def copy_(x: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
 
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Assign floats drawn from the normal distribution; see `zyx.normal`."""
-    from zyx.tensor import random
-
     node = x.node
     return x.assign(
         random.normal(node.shape, mean=mean, std=std, dtype=node.dtype, device=node.device, generator=generator)
@@ -224,8 +219,6 @@ def uniform_(
     Raises:
         ArgumentError: Another argument.
     """
-    from zyx.tensor import random
-
     low = bounds.pop("from", from_)
     if bounds:
         raise ArgumentError(f"uniform_: no argument is called {min(bounds)}; it has from, to and generator")

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from zyx.errors import DTypeError
-from zyx.functions.operands import is_operand, is_tensor, with_arrays
+from zyx.functions.ingest import with_arrays
+from zyx.functions.operands import is_operand, is_tensor
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions import take_habits
+from zyx.functions.joining import stack
 from zyx.functions.operands import require
 from zyx.integers import as_integer
 from zyx.shape import as_shape
@@ -130,8 +131,6 @@ def indices(
     ]
     if sparse:
         return tuple(lines)
-    from zyx.functions.joining import stack
-
     if not lines:
         return creation.zeros((0,), dtype=target, device=device)
     return stack([line.broadcast_to(sizes) for line in lines])

@@ -33,6 +33,7 @@ from zyx.functions import (
     transcendental,
 )
 from zyx.functions.ingest import node_from_data
+from zyx.lazy_import import lazy_import
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import file_of, leaf_of_file, leaf_of_function
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DTypeLike
     from zyx.runtime.placement import DeviceLike
+    from zyx.tensor import habits
+else:
+    habits = lazy_import("zyx.tensor.habits", globals())
 
 
 class Tensor(Handle):
@@ -154,8 +158,6 @@ class Tensor(Handle):
     def to(self, device: DeviceLike | DType | None = None, *more: object, **keywords: object) -> Tensor:
         """Return the same values on `device`, which is named as in `zyx.device`; or as PyTorch's ``to`` takes them."""
         if more or keywords or type(device) is not str:
-            from zyx.tensor import habits  # which most programs do without
-
             if more or keywords or habits.is_not_device(device):
                 return habits.to(self, device, *more, **keywords)
         place = self.runtime.device_name(device)  # type: ignore[arg-type]  # no dtype, see above
@@ -493,8 +495,6 @@ class Tensor(Handle):
 
         def __getattr__(self, name: str) -> object:
             """Return what a name of another library means; see `zyx.tensor.habits`."""
-            from zyx.tensor import habits  # which most programs do without
-
             return habits.attribute_of(self, name)
 
     __array_namespace__ = info.array_namespace

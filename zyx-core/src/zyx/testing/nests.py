@@ -16,8 +16,8 @@ from zyx.backend.info import DeviceInfo, full_capability
 from zyx.fusion.arrange import arrange
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
-from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import WAYS, prepare
+from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
@@ -133,14 +133,14 @@ def kernels_of(
             read = {node for node in part.reads if not isinstance(node, n.Const | n.Iota)}
             assert read <= available, f"a kernel reads {read - available} before they are computed, in\n{case}"
         nests = [build_nest(part, params) for part in launch]
-        phases = in_phases(nests[0], info, deterministic=False) if len(nests) == 1 else []
-        if len(phases) > 1:  # the base, then the updates on top of it
+        scatter = split_scatter(nests[0], info, deterministic=False) if len(nests) == 1 else []
+        if len(scatter) > 1:  # the base, then the updates on top of it
             root = launch[0].root
             base = references[root.sources[0]]
-            kernels.append(KernelCase(list(launch), phases[:1], params, {**references, root: base}))
-            kernels.append(KernelCase(list(launch), phases[1:], params, references, {root: base}))
+            kernels.append(KernelCase(list(launch), scatter[:1], params, {**references, root: base}))
+            kernels.append(KernelCase(list(launch), scatter[1:], params, references, {root: base}))
         else:
-            kernels.append(KernelCase(list(launch), phases or nests, params, references))
+            kernels.append(KernelCase(list(launch), scatter or nests, params, references))
         available.update(node for part in launch for node in part.stored)
     assert set(computed) <= available, f"{set(computed) - available} are never computed, in\n{case}"
     return kernels, references

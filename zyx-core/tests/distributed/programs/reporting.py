@@ -20,7 +20,7 @@ def report(cases) -> None:
         try:
             case(group)
             found[case.__name__] = ""
-        except Exception:  # noqa: BLE001  # border: a case
+        except Exception:  # noqa: BLE001  # boundary: a case
             found[case.__name__] = traceback.format_exc()
         dist.barrier()
     Path(sys.argv[1], f"{group.rank}.json").write_text(json.dumps(found))

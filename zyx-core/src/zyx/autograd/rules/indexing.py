@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.autograd.accumulate import widened
+from zyx.autograd.rules.reduce import WITHOUT_GRADIENT
 from zyx.autograd.term import GradientTerm
 from zyx.dtype import accumulator
 from zyx.errors import GradientError
@@ -79,9 +80,7 @@ SCATTER: Final[dict[ReduceOp | None, Formula | None]] = {
     ReduceOp.PROD: _refuse_product,
     ReduceOp.MAX: _extremum,
     ReduceOp.MIN: _extremum,
-    ReduceOp.OR: None,  # not of floats
-    ReduceOp.AND: None,
-    ReduceOp.XOR: None,
+    **WITHOUT_GRADIENT,
 }
 """The formula of each operation, None where there is no gradient."""
 

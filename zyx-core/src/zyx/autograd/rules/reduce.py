@@ -6,7 +6,7 @@ product of the others, found without dividing, so that zeros do no harm: those b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from zyx.autograd.accumulate import widened
 from zyx.autograd.rules.movement import inverse
@@ -58,14 +58,15 @@ def product_before(graph: Graph, x: Node, axis: int) -> Node:
     return graph.scan(ReduceOp.PROD, shifted, axis)
 
 
+#: Reductions that are not of floats, by which no gradient passes.
+WITHOUT_GRADIENT: Final[dict[Any, None]] = dict.fromkeys((ReduceOp.OR, ReduceOp.AND, ReduceOp.XOR))
+
 REDUCE: Final[dict[ReduceOp, Formula | None]] = {
     ReduceOp.SUM: _sum,
     ReduceOp.PROD: _product,
     ReduceOp.MAX: _extremum,
     ReduceOp.MIN: _extremum,
-    ReduceOp.OR: None,  # not of floats
-    ReduceOp.AND: None,
-    ReduceOp.XOR: None,
+    **WITHOUT_GRADIENT,
 }
 """The formula of each operation, None where there is no gradient."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from zyx import dtype as dtypes
 from zyx.autograd.accumulate import widened
 from zyx.autograd.rules.indexing import scatter_sum
-from zyx.autograd.rules.reduce import product_before
+from zyx.autograd.rules.reduce import WITHOUT_GRADIENT, product_before
 from zyx.autograd.term import GradientTerm
 from zyx.ops import ReduceOp
 
@@ -94,9 +94,7 @@ SCAN: Final[dict[ReduceOp, Formula | None]] = {
     ReduceOp.PROD: _product,
     ReduceOp.MAX: _extremum,
     ReduceOp.MIN: _extremum,
-    ReduceOp.OR: None,  # not of floats
-    ReduceOp.AND: None,
-    ReduceOp.XOR: None,
+    **WITHOUT_GRADIENT,
 }
 """The formula of each operation, None where there is no gradient."""
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from zyx.functions import activations, arithmetic, choosing, selection, transcendental
 from zyx.functions.reduction import argmax
 from zyx.io.onnx.registry import operator
+from zyx.io.onnx.sources import generator_of
+from zyx.tensor import creation, random
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,12 +133,8 @@ operator("Hardmax")(_normalised(_hardmax))
 @operator("Dropout", reads=(1, 2))
 def dropout(node: NodeCall, x: Tensor, ratio: Value = None, training: Value = None) -> Value:
     """Return the input, and that all is kept; in training elements are left out at random."""
-    from zyx.tensor import creation, random
-
     share = node.get("ratio", 0.5) if ratio is None else float(ratio.reshape(()))
     if training is None or not bool(training.reshape(())) or share == 0:
         return (x, creation.ones(x.shape, dtype="bool", device=x.device)) if node.gives(1) else x
-    from zyx.io.onnx.sources import generator_of
-
     kept = random.rand(x.shape, device=x.device, generator=generator_of(node)) >= share
     return choosing.where(kept, x / (1 - share), 0).astype(x.dtype), kept

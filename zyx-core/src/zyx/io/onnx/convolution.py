@@ -8,6 +8,7 @@ import numpy as np
 
 from zyx.functions import conv as convolutions
 from zyx.functions import joining
+from zyx.functions.selection import scatter_add
 from zyx.io.onnx.margins import windows_of
 from zyx.io.onnx.movement import cut
 from zyx.io.onnx.registry import operator
@@ -75,8 +76,6 @@ def col2im(node: NodeCall, x: Tensor, image: np.ndarray, block: np.ndarray) -> T
     values = x.reshape((batch * channels, -1))
     index = np.ascontiguousarray(np.broadcast_to(places, values.shape))
     base = creation.zeros((batch * channels, int(np.prod(padded))), dtype=x.dtype, device=x.device)
-    from zyx.functions.selection import scatter_add
-
     summed = scatter_add(base, 1, node.tensor(index), values).reshape((batch, channels, *padded))
     lows = [low for low, _ in windows.margins]
     image_of: Tensor = cut(

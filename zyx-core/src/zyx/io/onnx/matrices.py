@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx import linalg as decompositions
 from zyx.functions import einsum as einsums
 from zyx.functions import linalg
 from zyx.io.onnx.arithmetic import aligned
@@ -41,6 +42,4 @@ def einsum(node: NodeCall, *values: Tensor) -> Tensor:
 @operator("Det")
 def determinant(_: NodeCall, x: Tensor) -> Tensor:
     """Return determinants of the last two axes."""
-    from zyx import linalg as decompositions
-
     return decompositions.det(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.functions import elementwise, joining, movement, reduction, transcendental
+from zyx.functions.choosing import where
 from zyx.io.onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -71,8 +72,6 @@ def local_response_normalization(node: NodeCall, x: Tensor) -> Tensor:
 @operator("LpNormalization")
 def lp_normalization(node: NodeCall, x: Tensor) -> Tensor:
     """Divide by the norm along an axis; zeros stay."""
-    from zyx.functions.choosing import where
-
     axis = node["axis"]
     if node["p"] == 1:
         size = elementwise.abs(x).sum(axis=axis, keepdims=True)

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from zyx.dtype import as_dtype
 from zyx.functions import arithmetic, choosing, elementwise, linalg
 from zyx.functions import conv as convolutions
+from zyx.functions.joining import repeat
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.casting import cast_to
 from zyx.io.onnx.margins import windows_of
@@ -32,8 +33,6 @@ def _spread(x: Value, like: tuple[int, ...], axis: int, block: int) -> Value:
         return x.reshape(())
     axis %= len(like)
     if block:
-        from zyx.functions.joining import repeat
-
         return repeat(x, block, axis)[tuple(slice(0, size) for size in like)]
     if len(shape) == 1:
         return x.reshape((1,) * axis + shape + (1,) * (len(like) - axis - 1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zyx.functions import cumulative, movement, reduction, transcendental
+from zyx.functions.joining import concat
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.lengths import as_array, varies
 from zyx.io.onnx.registry import operator
@@ -140,8 +141,6 @@ def _running(ours: Callable[..., Value], theirs: Callable[..., Value], start: in
             shape[along] = 1
             rest = x[tuple(slice(0, -1) if a == along else slice(None) for a in range(len(x.shape)))]
             if is_tensor(x):
-                from zyx.functions.joining import concat
-
                 x = concat([creation.full(shape, start, x.dtype, x.device), rest], along)
             else:
                 x = np.concatenate([np.full(shape, start, x.dtype), rest], along)

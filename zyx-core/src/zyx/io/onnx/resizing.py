@@ -8,6 +8,7 @@ import numpy as np
 
 from zyx.errors import FormatError
 from zyx.functions import choosing, linalg, movement
+from zyx.functions.elementwise import round as rounded
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import check_count
 
@@ -142,8 +143,6 @@ def _resized(node: NodeCall, x: Tensor, region: Array | None, scales: Array | No
     if outside is not None:
         y = choosing.where(outside, node.get("extrapolation_value", 0.0), y)
     if not dtype.is_float and mode != "nearest":
-        from zyx.functions.elementwise import round as rounded
-
         y = rounded(y)
     return y.astype(dtype)
 

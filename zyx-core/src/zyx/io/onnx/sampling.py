@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx.functions import arithmetic, choosing, elementwise, linalg, selection
+from zyx.functions.joining import concat
 from zyx.io.onnx.margins import windows_of
 from zyx.io.onnx.registry import operator
 
@@ -154,8 +155,6 @@ def roi_align(node: NodeCall, x: Tensor, regions: Tensor, batches: np.ndarray) -
         parts.append(
             _samples(node, x[batch : batch + 1], places, outside, (height, width), (counts[0], counts[1]), chosen)
         )
-    from zyx.functions.joining import concat
-
     return concat(parts, 0) if parts else node.tensor(np.zeros((0, x.shape[1], height, width), x.dtype.numpy))
 
 
@@ -217,8 +216,6 @@ def deform_conv(
         if mask is not None:
             found = found * mask.reshape((n, groups, 1, elements, *places))[:, group]
         parts.append(found)
-    from zyx.functions.joining import concat
-
     count, inner = node["group"], weight.shape[1]
     outputs = weight.shape[0]
     columns = concat(parts, 1).reshape((n, count, inner * elements, -1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx.dtype import as_dtype
+from zyx.functions.activations import softmax
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import dtype_of, numpy_dtype
 from zyx.tensor import random
@@ -76,8 +77,6 @@ def bernoulli(node: NodeCall, x: Tensor) -> Tensor:
 @operator("Multinomial")
 def multinomial(node: NodeCall, x: Tensor) -> Tensor:
     """Draw places by the logarithms of their probabilities."""
-    from zyx.functions.activations import softmax
-
     number = node.get("dtype")
     dtype = as_dtype(numpy_dtype(6 if number is None else number, "Multinomial"))
     drawn = random.multinomial(softmax(x, -1), node["sample_size"], replacement=True, generator=generator_of(node))

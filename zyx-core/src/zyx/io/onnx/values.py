@@ -66,6 +66,11 @@ NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()} | {np.dtype
 _OURS: Final = {dtype.numpy: dtype for dtype in (*ALL, *COMPLEX)}
 
 
+def number_of(dtype: DType) -> int:
+    """Return ONNX's number of a dtype."""
+    return int(NUMBERS[dtype.numpy])
+
+
 #: An array that is made on the host has no more numbers: what asks for more is no shape or constant.
 _MOST_NUMBERS: Final = 2**28
 

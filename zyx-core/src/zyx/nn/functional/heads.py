@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 from zyx.errors import ArgumentError, ShapeError
 from zyx.functions.operands import require
 from zyx.integers import as_index
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
+    from zyx.nn import attention, linear
     from zyx.tensor.tensor import Tensor
+else:
+    attention = lazy_import("zyx.nn.attention", globals())
+    linear = lazy_import("zyx.nn.linear", globals())
 
 
 def multi_head_attention_forward(
@@ -75,9 +80,6 @@ def multi_head_attention_forward(
     >>> y.shape, weights.shape
     ((5, 2, 4), (2, 5, 5))
     """
-    from zyx.nn.attention import MultiheadAttention  # which is made of functions
-    from zyx.nn.linear import Linear
-
     embed_dim_to_check = as_index(embed_dim_to_check, "embed_dim_to_check")
     num_heads = as_index(num_heads, "num_heads")
     shape = require(query, "multi_head_attention_forward").node.shape
@@ -87,7 +89,8 @@ def multi_head_attention_forward(
     if any(weight is None for weight in (separate if use_separate_proj_weight else (in_proj_weight,))):
         wanted = "q_proj_weight, k_proj_weight and v_proj_weight" if use_separate_proj_weight else "in_proj_weight"
         raise ArgumentError(f"multi_head_attention_forward: {wanted} must be given")
-    layer, last = MultiheadAttention.__new__(MultiheadAttention), Linear.__new__(Linear)
+    layer = attention.MultiheadAttention.__new__(attention.MultiheadAttention)
+    last = linear.Linear.__new__(linear.Linear)
     vars(last).update(weight=out_proj_weight, bias=out_proj_bias)
     q, k, v = separate if use_separate_proj_weight else (None, None, None)
     vars(layer).update(

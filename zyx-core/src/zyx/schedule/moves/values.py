@@ -10,7 +10,7 @@ from zyx.nest import expr as e
 from zyx.nest.accesses import expressions_of
 from zyx.nest.data import Compute, Kind, Nest, Statement, Store
 from zyx.nest.rebuild import mask_reads, roots_of, transform, with_roots
-from zyx.schedule.moves.ranges import find_range, find_statement
+from zyx.schedule.moves.ranges import Mark, Split, find_range, find_statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,8 +167,6 @@ class GroupReduce:
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the move."""
-        from zyx.schedule.moves.ranges import Mark, Split
-
         split = Split(self.range, self.threads).apply(nest)
         return Mark(f"{self.range}.1", Kind.LOCAL).apply(split)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.schedule.plan import Plan
-from zyx.schedule.seeds.few_rows import few_rows_seeds
-from zyx.schedule.seeds.joined import join_sides
+from zyx.schedule.seeds.implicit_gemm import join_sides
 from zyx.schedule.seeds.register_tiles import register_tile_seeds
 from zyx.schedule.seeds.scans import scan_seeds
+from zyx.schedule.seeds.skinny_products import skinny_product_seeds
 from zyx.schedule.seeds.tensor_cores import tensor_core_seeds
 from zyx.schedule.seeds.thread_tiles import thread_tile_seeds
 from zyx.schedule.seeds.threads import THREADS, thread_seeds
@@ -40,7 +40,7 @@ def group_seeds(nest: Nest, found: Contraction | None, info: DeviceInfo, *, is_a
     can_meet = is_alone or info.meets_in_branches
     if found is not None:
         if can_meet and is_alone:
-            yield from few_rows_seeds(nest, found, info)
+            yield from skinny_product_seeds(nest, found, info)
         joined = Plan(nest)
         whole = join_sides(joined, found)
         by_warps = [*tensor_core_seeds(joined, whole, info)] if can_meet else []

@@ -121,7 +121,7 @@ def _lanes(statement: Statement, range_: Range, info: DeviceInfo) -> int:
 
 
 def _candidates(nest: Nest, statement: Statement, chosen: Mapping[Range, int], info: DeviceInfo) -> list[Range]:
-    """Return the ranges that may be a statement's vector, those that take fewest accesses first."""
+    """Return the ranges that a statement may be vectorised along, by the number of accesses, fewest first."""
     lanes = lanes_of(statement, info)
     others = [s for s in nest.statements if s is not statement]
     rated = []

@@ -90,7 +90,7 @@ def product_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[
 
 
 def _vectors(product: SumOfProducts) -> list[Range]:
-    """Return the ranges that vectors may be along: of the results those stored side by side, and those of the sum."""
+    """Return the ranges to vectorise along: those contiguous in the results, and those of the sum."""
     found = product.found
     kept, reduced = found.statement.value.ranges, found.statement.reduced
     long = [r for r in kept if 2 * r.size > product.lanes]
@@ -100,7 +100,7 @@ def _vectors(product: SumOfProducts) -> list[Range]:
 
 
 def product_variants(nest: Nest, found: Contraction, info: DeviceInfo, spec: Spec) -> Iterator[Spec]:
-    """Yield all other tiles whose vectors are along the range that those of `spec` are along."""
+    """Yield all other tiles that are vectorised along the same range as `spec`."""
     product = SumOfProducts(found, info, max(work_of(statement) for statement in nest.statements) < _SMALL)
     vector = next((r for r in found.statement.order if _is_vector(spec, r.label)), None)
     if vector is None or spec.first:
@@ -257,7 +257,7 @@ def _along_sum(product: SumOfProducts, vector: Range, high: int, wide: int) -> S
 
 
 def _gathered(product: SumOfProducts) -> Iterator[Spec]:
-    """Yield schedules that copy columns which are short rows of images, and multiply them as one long range.
+    """Yield schedules with im2col packing: columns that are short rows of images are packed to one long range.
 
         c[o, y, x] = sum(i, u, v) of image[i, y + u, x + v] * weight[o, i, u, v]          y, x < 8
     =>  copy[i, u, v, y, x] = image[i, y + u, x + v];   c[o, y+x] = sum(i, u, v) of copy[i, u, v, y+x] * weight[..]

@@ -29,7 +29,7 @@ from zyx.nest.data import Kind
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves.values import conversion_of
 from zyx.schedule.seeds.copies import stage_factor
-from zyx.schedule.seeds.joined import join_loops
+from zyx.schedule.seeds.implicit_gemm import join_loops
 from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _schedule(plan: Plan, found: Contraction, tiling: Tiling, block: Block) -> N
 
 
 def _tiling(found: Contraction, info: DeviceInfo) -> Tiling | None:
-    """Return the product of matrices that a sum is, with what becomes of each result, if it is one."""
+    """Match a sum as a product of matrices with its epilogue; None if it is not one."""
     statement, reads = found.statement, found.reads
     lanes = min(_MOST_LANES, *[lanes_of(other, info) for other in (statement, *found.others)])
     if not found.is_by_results or len(reads) != 2 or lanes < 2 or info.warp_size < _LEAST_WARP:

@@ -38,7 +38,7 @@ from zyx.nest import expr as e
 from zyx.nest.data import Kind
 from zyx.schedule.moves import TensorCore
 from zyx.schedule.seeds.copies import stage_factor
-from zyx.schedule.seeds.joined import join_loops
+from zyx.schedule.seeds.implicit_gemm import join_loops
 from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _schedule(plan: Plan, found: Contraction, tiling: Tiling, block: Block) -> N
 
 
 def _tiling(plan: Plan, found: Contraction, info: DeviceInfo) -> Tiling | None:
-    """Return the product of matrices that a sum is, with what becomes of each result, if it is one."""
+    """Match a sum as a product of matrices with its epilogue; None if it is not one."""
     if not info.wmma or not found.is_by_results or len(found.reads) != 2:
         return None
     try:

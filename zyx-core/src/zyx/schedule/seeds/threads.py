@@ -109,7 +109,7 @@ def common_ranges(nest: Nest) -> list[Range]:
 
 
 def shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
-    """Return ranges of which every statement that is not parallel only has one, or none if there is no such choice.
+    """Return ranges to share among threads, one of each statement that combines; none if that is impossible.
 
     What is read side by side along a range makes it the better choice, then its size.
     """
@@ -252,7 +252,7 @@ def merge_common(plan: Plan, apart: Sequence[str]) -> list[Range]:
 
 
 def _rows(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> Iterator[Spec]:
-    """Yield schedules whose threads share what is combined, of several rows of a group where these are short."""
+    """Yield schedules in which threads share each reduction; a group has several rows where they are short."""
     shared = shared_ranges(nest, common)
     if not shared:
         return
@@ -313,7 +313,7 @@ def _pairs(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> 
 
 
 def _along_each(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> Iterator[Spec]:
-    """Yield schedules whose threads stand along each range of what has most work, whatever it is.
+    """Yield schedules with threads along each range of the statement that has most work.
 
     Short ranges are written out inside of the threads: what is computed for all their points is computed once.
     """

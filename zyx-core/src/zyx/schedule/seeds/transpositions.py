@@ -130,7 +130,7 @@ def _part(size: int, wanted: int) -> int:
 def _skew(
     parts: Mapping[Range, int], stored: Sequence[Range], read: Sequence[Range], itemsize: int
 ) -> tuple[Range, Range, int] | None:
-    """Return how to turn a tile so that the threads that store neighbours use different banks; None if they do."""
+    """Return the skew of a tile in local memory that avoids bank conflicts of its stores; None if there are none."""
     along, turned = stored[-1], read[-1]
     is_even = parts[turned] >= _BANKS // 2 and parts[turned] & (parts[turned] - 1) == 0
     if along is turned or not is_even:

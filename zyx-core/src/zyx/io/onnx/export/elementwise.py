@@ -13,6 +13,7 @@ from zyx import dtype as dtypes
 from zyx.graph import node as n
 from zyx.io.onnx.export.sizes import dims_of
 from zyx.io.onnx.export.writer import CannotWriteError
+from zyx.io.onnx.values import number_of
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
@@ -86,8 +87,6 @@ def write_bitcast(w: GraphWriter, node: n.Bitcast) -> GraphValue:
     x = w.lean(node.sources[0])
     if x.dtype.is_integer and node.dtype.is_integer:
         return w.cast(x, node.dtype)
-    from zyx.io.onnx.export.writer import number_of
-
     return w.op("BitCast", [x], x.dims, node.dtype, to=number_of(node.dtype))
 
 

@@ -18,7 +18,8 @@ from zyx.io.onnx.export.elementwise import where
 from zyx.io.onnx.export.movement import full_along, picked
 from zyx.io.onnx.export.naming import needed
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.export.writer import CannotWriteError, GraphValue, GraphWriter, number_of
+from zyx.io.onnx.export.writer import CannotWriteError, GraphValue, GraphWriter
+from zyx.io.onnx.values import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

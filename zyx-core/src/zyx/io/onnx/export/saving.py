@@ -25,7 +25,8 @@ from zyx.io.onnx.export.naming import all_nodes, final_names, inputs_of, name_no
 from zyx.io.onnx.export.recording import arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.export.writer import ExportState, GraphValue, GraphWriter, number_of
+from zyx.io.onnx.export.writer import ExportState, GraphValue, GraphWriter
+from zyx.io.onnx.values import number_of
 from zyx.io.replacing import replacing
 from zyx.version import __version__
 

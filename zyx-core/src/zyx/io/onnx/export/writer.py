@@ -14,7 +14,7 @@ from onnx import helper
 
 from zyx import dtype as dtypes
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.values import NUMBERS
+from zyx.io.onnx.values import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,11 +44,6 @@ class GraphValue(NamedTuple):
 
 class CannotWriteError(Exception):
     """A node has no counterpart; the text says why. It is caught, and becomes part of an `UnsupportedError`."""
-
-
-def number_of(dtype: DType) -> int:
-    """Return ONNX's number of a dtype."""
-    return int(NUMBERS[dtype.numpy])
 
 
 class ExportState:

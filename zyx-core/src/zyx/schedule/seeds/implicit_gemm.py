@@ -1,4 +1,4 @@
-"""Sums of products as products of few, long matrices: ranges of the results, or of the sum, joined to one.
+"""Implicit GEMM: sums of products as products of few, long matrices, whose ranges, also of the sum, are joined to one.
 
     c[n, o, y, x] = sum(i, ky, kx) of image[n, i, y + ky, x + kx] * weight[o, i, ky, kx]
 

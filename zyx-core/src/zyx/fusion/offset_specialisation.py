@@ -1,4 +1,4 @@
-"""Kernels of one plan that differ only in where they read: the start is given as a number, and one kernel serves all.
+"""Offset specialisation: kernels of one plan that differ only in where they read are one, which is given the offset.
 
     x[:, 0] @ w, x[:, 1] @ w, ...       steps of a recurrence, over x[16, 32, 20]
 
@@ -20,6 +20,7 @@ from zyx.nest import expr as e
 from zyx.nest.accesses import reads_in
 from zyx.nest.data import params_of
 from zyx.nest.digest import digest_of_nests
+from zyx.nest.rebuild import roots_of, transform, with_roots
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _Reach:
 
 
 def clamped_start(pool: Pool, param: Param, most: int, unit: int = 1) -> Expr:
-    """Return a number as an index, a multiple of `unit` that is at most `most`, whatever the number is."""
+    """Return the index that a number counts in multiples of `unit`, clamped to 0 and `most`."""
     start = pool.number(param)
     limit = most // unit
     for op, bound in ((BinaryOp.MAX, 0), (BinaryOp.MIN, limit)):
@@ -119,7 +120,7 @@ def _reach(nests: Sequence[Nest]) -> dict[Param, _Reach]:
 
 
 def _unit(read: e.Read) -> int:
-    """Return the most elements that a vector may have which is read there, if it has to lie at multiples of its size.
+    """Return the longest vector, in elements, whose alignment all strides of a read keep.
 
     It begins at multiples of it only if it divides all strides, and goes through the elements of a row without a rest
     only if it divides the row.
@@ -131,7 +132,7 @@ def _unit(read: e.Read) -> int:
 
 
 def _kind(nests: Sequence[Nest], reach: Mapping[Param, _Reach]) -> Hashable:
-    """Return what nests have in common that differ in where they read."""
+    """Return the key of nests up to their offsets: equal keys may share a kernel."""
     to_zero = {param: (one.low, None) for param, one in reach.items()}
     units = tuple(math.gcd(one.low, one.unit) for one in reach.values())
     return digest_of_nests([_moved(nest, to_zero) for nest in nests]), units
@@ -170,8 +171,6 @@ def _moved(nest: Nest, changes: Mapping[Param, tuple[int, tuple[Param, int, int]
         changes: For buffers, the first element that is read, which becomes element 0; or that which a number says, if
             there is one, with the greatest place and the unit of its value.
     """
-    from zyx.nest.rebuild import roots_of, transform, with_roots  # of no use to most plans
-
     pool = nest.pool
     numbers = [change[0] for param, (_, change) in changes.items() if change is not None and param in nest.params]
 

@@ -1,4 +1,4 @@
-"""Rendered kernels on disk, and which nests become which: a later process neither schedules nor renders.
+"""The cache of rendered kernels on disk, by the nests that become each: a later process neither schedules nor renders.
 
 An entry is for a kernel, or for nests or a hand-written kernel which become one; and for all that the way from these to
 the text depends on: the device's record and dialect, and the code of core and of the backend, by the sizes and times of
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from zyx.drivers.disk_cache import DiskCache
 from zyx.drivers.rendered import SupportsRendering, identity
 from zyx.dtype import DType, as_dtype
 from zyx.version import __version__
@@ -59,7 +60,7 @@ class _About(NamedTuple):
     decoder: msgspec.msgpack.Decoder[object]
 
 
-class KeptKernels:
+class KernelCache:
     """What is kept; see the module.
 
     Args:
@@ -70,15 +71,13 @@ class KeptKernels:
     def __init__(self, directory: Path | None, max_bytes: int) -> None:
         self._cache: ProgramCache | None = None
         if directory is not None:
-            from zyx.drivers.disk_cache import DiskCache
-
             self._cache = DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
         self._devices: dict[Device, _About | None] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._origins = msgspec.msgpack.Decoder(Origin)
 
     def origin(self, device: Device, digest: bytes) -> Origin | None:
-        """Return what nests, or a hand-written kernel, with that digest become on `device`, if it is known."""
+        """Return the cached origin of a digest of nests, or of a hand-written kernel, on `device`; None on a miss."""
         about = self._about(device)
         return None if about is None else self._read(device, f"{about.identity} origin {digest.hex()}", self._origins)
 
@@ -89,7 +88,7 @@ class KeptKernels:
             self._cache.put(f"{about.identity} origin {digest.hex()}", self._encoder.encode(origin))
 
     def rendered(self, device: Device, digest: bytes) -> object | None:
-        """Return what `device` builds for the kernel with that digest, if it is kept."""
+        """Return the cached source of the kernel with that digest on `device`; None on a miss."""
         about = self._about(device)
         return None if about is None else self._read(device, f"{about.identity} kernel {digest.hex()}", about.decoder)
 

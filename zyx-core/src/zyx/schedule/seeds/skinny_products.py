@@ -1,4 +1,4 @@
-"""Schedules for products of few rows and many columns of long lines: threads that share a line use it for all rows.
+"""Schedules for skinny products, of few rows and many columns: threads that share a line use it for all of the rows.
 
     c[i, j] = sum(k) of x[i, k] * w[j, k]       i < 4;  j = j.0 groups, j.1 < 2 written out, j.2 < 8 threads;
                                                 k = k.0 loop, k.1 < 32 threads, k.2 < 8 vectors
@@ -35,7 +35,7 @@ _MOST_ACCUMULATORS: Final = 32
 _SHORTEST_LINE: Final = 64
 
 
-def few_rows_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[Spec]:
+def skinny_product_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[Spec]:
     """Yield schedules of a nest whose sum of products is `found`, if it is of few rows, and of lines of memory."""
     if not found.is_by_results or len(found.reads) != 2 or len(info.max_group_shape) < 2:
         return

@@ -1,4 +1,4 @@
-"""A trace for many lengths, and its plans for greatest ones, which are run on less.
+"""Bucketing: one trace for many lengths, with a plan for each greatest one (a bucket), which is run on less.
 
     a trace of x[n, 3]      a plan for x[128, 3], for n up to 128; one for x[512, 3], when n is more for the first time
 
@@ -79,7 +79,7 @@ class _AtLength(NamedTuple):
     shapes: dict[Node, Shape]
 
 
-class Lengthy(Traced):
+class BucketedTrace(Traced):
     """What a function did for many lengths, which has a plan for each of some greatest ones.
 
     Attributes:
@@ -159,7 +159,7 @@ class BoundedEntry(Entry):
         points: How many points a run goes over.
     """
 
-    def __init__(self, trace: Lengthy, bounds: tuple[int, ...]) -> None:
+    def __init__(self, trace: BucketedTrace, bounds: tuple[int, ...]) -> None:
         self._about(trace)
         self._varying = [(node, _dims_of(node)) for node in trace.varying]
         made = longer(trace.computed, trace.order, trace.sizes, bounds)

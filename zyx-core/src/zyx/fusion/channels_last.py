@@ -88,7 +88,7 @@ def channels_last(graph: Graph, node: n.Reduce, info: DeviceInfo) -> n.Reduce:
 
 
 def _factor(pool: Pool, operand: Node, ranges: Sequence[Range]) -> _Factor:
-    """Return what is known of a factor, whose elements are at `ranges`, down to where it last has 16 bits."""
+    """Follow a factor at `ranges` through movement and casts, down to the last node of 16 bits."""
     steps: list[Node] = []
     point: tuple[Expr, ...] = tuple(map(pool.ref, ranges))
     found = _Factor(operand, point, ())

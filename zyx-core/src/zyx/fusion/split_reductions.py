@@ -1,4 +1,4 @@
-"""Reduce in several steps where a reduction has too few results to keep a device busy.
+"""Split reductions that have too few results to keep a device busy: split-K, where they are products of matrices.
 
     sum over both axes of x[4096, 5000]                    one result
     =>  sum over axis 1 of x as [2048, 10000]              so many that all units have groups to run
@@ -22,7 +22,7 @@ from zyx.fusion.materialise import below_movement, contraction_operands
 from zyx.fusion.movement import runs_along
 from zyx.graph import node as n
 from zyx.ops import identity
-from zyx.schedule.seeds.few_rows import COLUMNS_OF_A_UNIT, FEW_ROWS
+from zyx.schedule.seeds.skinny_products import COLUMNS_OF_A_UNIT, FEW_ROWS
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def rows_of(results: int, info: DeviceInfo, *, are_columns: bool) -> int:
     return max(1, results // _COLUMNS_OF_A_GROUP) if are_columns and info.max_group_threads > 1 else results
 
 
-def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
+def split_reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     """Return the reduction in several steps if it has too few results for the device and enough to do."""
     (source,) = node.sources
     results = size_of(node.shape)
@@ -84,7 +84,7 @@ def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     if size < blocks and rest:  # no run is long enough to be cut into so many: the runs are done one by one
         inner = graph.reduce(node.op, source, tuple(axis for run in rest for axis in range(*run)))
         assert isinstance(inner, n.Reduce)
-        return graph.reduce(node.op, in_stages(graph, inner, info), tuple(range(*first)))
+        return graph.reduce(node.op, split_reduction(graph, inner, info), tuple(range(*first)))
     stop = next((i for i in range(start + 1, stop) if math.prod(source.shape[start:i]) >= _WHOLE_ROWS * blocks), stop)
     size = math.prod(source.shape[start:stop])
     blocks = _near_divisor(size, blocks)

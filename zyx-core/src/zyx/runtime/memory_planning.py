@@ -1,4 +1,4 @@
-"""What a plan does, in order, and which of the values in between share memory: those never needed at one time."""
+"""Memory planning: what a plan does, in order, and which values in between share memory, never needed at one time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Copy:
 Action: TypeAlias = Launched | Hosted | Copy
 
 
-def place_temporaries(
+def plan_memory(
     numbers: dict[Node, int], base: int, actions: Sequence[Action], slice_of: Callable[[Node], Slice]
 ) -> list[Slice]:
     """Number the remaining nodes, from `base` on; a node takes over the memory of one that is not needed any more."""

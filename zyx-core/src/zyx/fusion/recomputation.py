@@ -1,4 +1,4 @@
-"""Keep what would be computed again and again: a value that is read at several places by what follows it.
+"""Bound recomputation: a value that is read at several places by what follows it is stored, if that is less work.
 
     y = tanh(x)                              tanh three times an element, in one kernel;
     z = y[2:] + y[1:-1] + y[:-2]      =>     or y is kept: once an element, stored, and read three times
@@ -37,7 +37,7 @@ _INDEX_COST: Final = 8
 _MOST_CODE: Final = 64
 
 
-def keep_repeated(order: Sequence[Node], kept: set[Node]) -> None:
+def limit_recomputation(order: Sequence[Node], kept: set[Node]) -> None:
     """Add to `kept` the nodes of `order`, which is topological, that cost more to compute at all points than to keep.
 
     Those nearest the outputs come first, each as if nothing below it were kept that is not in `kept` already.

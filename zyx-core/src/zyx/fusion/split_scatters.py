@@ -1,4 +1,4 @@
-"""Divide what no single launch does well: a scatter's base, and the updates on top of it.
+"""Split a scatter into two launches, which no single one does well: its base, and the updates on top of it.
 
     p0[r0*3 + r1] = p1[r0*3 + r1]                   | r0, r1       one launch: nothing of it depends on the rest
     p0[p2[r2]*3 + r3] sum= p3[r2*3 + r3] if ..      | r3, r2       another one, behind it
@@ -28,7 +28,7 @@ _SMALL_FOR_THREADS: Final = 32
 _SMALL: Final = 1 << 13
 
 
-def in_phases(nest: Nest, info: DeviceInfo, *, deterministic: bool) -> list[Nest]:
+def split_scatter(nest: Nest, info: DeviceInfo, *, deterministic: bool) -> list[Nest]:
     """Return nests that, run one after the other, compute what `nest` does.
 
     Args:

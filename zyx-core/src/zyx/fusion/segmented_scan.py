@@ -1,4 +1,4 @@
-"""Combine the updates of each place in one order, on many threads: sorted by place, neighbours with neighbours.
+"""Scatter by a segmented scan: updates sorted by place, of which neighbours are combined, in one order on many threads.
 
     places     7 2 7 7 2      sorted, with the numbers of the updates:  2 2 7 7 7      1 4 0 2 3
     updates    a b c d e      in that order                             b e a c d
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _AT_A_TIME: Final = 4
 
 
-def by_segments(graph: Graph, node: n.Scatter, sorting: Callable[[n.Sort], Node]) -> tuple[Node, Node]:
+def by_segmented_scan(graph: Graph, node: n.Scatter, sorting: Callable[[n.Sort], Node]) -> tuple[Node, Node]:
     """Return, along the indexed axis, a place for each of the updates' combinations, and these.
 
     Each place appears once at most; what is not the combination of all updates of a place is outside.

@@ -1,4 +1,4 @@
-"""Cut long sums of floats into blocks, so that their rounding errors stay as small as those of sums by pairs.
+"""Blocked summation of floats, so that the rounding errors of long sums stay as small as those of sums by pairs.
 
     for i < 100000: a += x[i]        for b < 2000:
                                 =>       a = 0
@@ -49,7 +49,7 @@ _FAN_IN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockedSum:
     """How a statement goes from block to block.
 
     Attributes:
@@ -64,7 +64,7 @@ class Blocks:
     carries: tuple[int, ...]
 
 
-class BlockChoice:
+class BlockedSums:
     """The blocks of one nest.
 
     Attributes:
@@ -77,7 +77,7 @@ class BlockChoice:
         self._storage = storage
         self._has_threads = any(nest.kind(range_) is Kind.LOCAL for range_ in nest.ranges)
         self.lengths: Final[dict[RangeLoop, int]] = {}
-        self.of: Final[dict[Compute | Scan, Blocks]] = {}
+        self.of: Final[dict[Compute | Scan, BlockedSum]] = {}
         chosen: dict[Compute | Scan, tuple[RangeLoop, tuple[Range, ...]]] = {}
         for statement, path in tree.paths.items():
             if isinstance(statement, Store) or statement.op is not ReduceOp.SUM or not statement.value.dtype.is_float:
@@ -92,7 +92,7 @@ class BlockChoice:
             carries = [_FAN_IN]
             while carries[-1] < blocks:
                 carries.append(carries[-1] * _FAN_IN)
-            self.of[statement] = Blocks(loop, around, tuple(carries[:-1]))
+            self.of[statement] = BlockedSum(loop, around, tuple(carries[:-1]))
 
     def count(self, loop: RangeLoop) -> int:
         """Return the number of blocks of a loop; what is left over, or written apart, is one of them."""

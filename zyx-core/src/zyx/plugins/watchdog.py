@@ -4,7 +4,7 @@ It runs in a thread that is started for it, beside the one that waits: if it doe
 alone, and whoever waited goes on without it. So is a process that somebody interrupts, even if a driver does not
 return. What it cannot be kept from is to end the process, or to keep Python's lock for ever.
 
-Such a thread has the context variables of whoever waits, and ends with the `Border`; only one that was left alone
+Such a thread has the context variables of whoever waits, and ends with the `Watchdog`; only one that was left alone
 stays, and does not keep the process from ending. Without a limit, and where no thread can be started, as at the end of
 the process, everything runs where it is called.
 """
@@ -36,7 +36,7 @@ class Overdue(Exception):
     """Something did not come back in time; the text says what, and how long it was waited for."""
 
 
-class Border:
+class Watchdog:
     """Where the code of other packages is run from, one piece after the other; a context manager.
 
     Args:
@@ -50,7 +50,7 @@ class Border:
         self._tasks: queue.SimpleQueue[_Task | None] | None = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Border:
+    def __enter__(self) -> Watchdog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -133,7 +133,7 @@ def _work(tasks: queue.SimpleQueue[_Task | None]) -> None:
         context, work, results = task
         try:
             results.put((context.run(_shielded, work), None))
-        except BaseException as error:  # noqa: BLE001  # border: handed to whoever waits
+        except BaseException as error:  # noqa: BLE001  # boundary: handed to whoever waits
             results.put((None, error))
         del task, context, work, results  # until the next task comes, nothing is to be held
 

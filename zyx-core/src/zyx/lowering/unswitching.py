@@ -1,4 +1,4 @@
-"""Find where the masks of what is written out hold as a whole, or not at all.
+"""Loop unswitching: find where the masks of what is written out hold as a whole, or not at all.
 
     for i < 100:  out[64 * i + lane] = x[64 * i + lane] if 64 * i + lane < 3000 else y[64 * i + lane - 3000]
 
@@ -38,7 +38,7 @@ Position: TypeAlias = "tuple[tuple[Expr, int], ...]"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Stretches (first, last) that some positions lie in, within which masks that depend on them are known.
+    """Intervals (first, last) of positions within which the masks that depend on these are constant.
 
     Attributes:
         stretches: The positions, with the first and the last point of the stretch of each.
@@ -89,7 +89,7 @@ class _Test:
         return self.low // -self.factor + 1, self.high // -self.factor
 
 
-def find_cases(pool: Pool, roots: Iterable[Expr], written_out: int, *, of_lanes: bool = True) -> list[Case]:
+def unswitched_cases(pool: Pool, roots: Iterable[Expr], written_out: int, *, of_lanes: bool = True) -> list[Case]:
     """Return cases that are worth a body of their own; no two of them hold at once.
 
     Args:
@@ -135,7 +135,7 @@ def _stretches(pool: Pool, position: Position, tests: Sequence[_Test]) -> list[t
 
 
 def _divided(expr: Expr, written_out: int) -> _Test | None:
-    """Return what `expr` tests, if it tests a position: all terms that are not lanes or written out."""
+    """Divide a comparison into its position, all terms that are neither lanes nor unrolled, and the rest."""
     if not isinstance(expr, e.NonNegative):
         return None
     terms = expr.x.terms if isinstance(expr.x, e.Affine) else ((expr.x, 1),)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import BackendError, DriverNotFoundError, NoDeviceError
-from zyx.plugins.border import Overdue
 from zyx.plugins.state import BackendState
+from zyx.plugins.watchdog import Overdue
 from zyx.settings import variables
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TIMEOUT: Final = variables.VARIABLE_OF["devices.timeout_s"]
 
 
-def verdict(error: BaseException, report: BackendReport, module: str) -> tuple[BackendState, str]:
+def diagnose(error: BaseException, report: BackendReport, module: str) -> tuple[BackendState, str]:
     """Return the state of a backend whose hooks raised `error`, and what to do about it.
 
     Args:
