@@ -149,6 +149,7 @@ def nests_of(choices, case, info):
     return [phase for nest in nests for phase in in_phases(nest, info, deterministic=choices.chance(50))]
 
 
+@pytest.mark.slow
 def test_every_function_of_the_seeds_is_reached():
     wanted = functions_of_the_seeds()
     reached = set()
