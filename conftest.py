@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "tests"))  # for `skipped`, `slow` and `browser`, which are no tests
+sys.path.insert(0, str(Path(__file__).parent / "tests"))  # for what tests share
 
 import skipped
+
+pytest.register_assert_rewrite("every_driver")
 
 #: Which tests are slow; and what steers a browser, for tests of pages.
 pytest_plugins = ["slow", "browser"]
