@@ -21,7 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Examples of a property, and as many as a longer run has: seconds for all of core's properties, and half a minute.
+#: Examples of a property, and as many as a longer run has: seconds for all of core's, and about a minute.
 EXAMPLES: Final = 40
 MANY_EXAMPLES: Final = 200
 
