@@ -1,10 +1,12 @@
-"""Count what the source of core is made of, beside the same counts of an earlier commit.
+"""Count what the source of core is made of, and how much tests it all, beside the same counts of an earlier commit.
 
     python tests/house.py                   the figures; the status is 1 if one is above its limit
     python tests/house.py --list functions  which ones: functions, imports, names or repeated
 
 Core is counted without its kit (`zyx.testing`), and without what came after that commit for people: arrays and their
 habits, files, several devices, whose lines are printed apart. Of these the other figures are counted as well.
+
+Lines of tests are those of all packages and those that cross packages, by 100 lines of all packages without the kit.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
+import fnmatch
 import io
 import subprocess
 import sys
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 CORE: Final = "zyx-core/src/zyx"
+#: Where tests are, and what they test, by patterns of paths.
+TESTS: Final = ("zyx-*/tests/*.py", "tests/*.py")
+PRODUCT: Final = "zyx-*/src/*.py"
 #: The commit whose figures stand beside: the one that the targets of the house were written for.
 BEFORE: Final = "c5998d3"
 #: The kit, which authors of backends run.
@@ -55,6 +61,7 @@ FIGURES: Final = {
     "functions": (f"functions over {LONGEST} lines", 0),
     "repeated": (f"repeated runs of {RUN} lines", 102),
     "names": ("class names with two meanings", 9),
+    "tests": ("lines of tests by 100 of product", 63),
 }
 
 
@@ -151,20 +158,42 @@ def means_two(where: list[str]) -> bool:
     return len(set(where)) > 1 and not (len(set(folders)) == 1 and folders[0] in TWICE)
 
 
+def proportion(files: Mapping[str, str]) -> int:
+    """Return the lines of tests by the hundred lines of product, of files by their paths; 0 without a product."""
+    lines = collections.Counter[str]()
+    for path, text in files.items():
+        if any(fnmatch.fnmatch(path, pattern) for pattern in TESTS):
+            lines["tests"] += text.count("\n")
+        elif fnmatch.fnmatch(path, PRODUCT) and not path.startswith(f"{CORE}/{KIT}/"):
+            lines["product"] += text.count("\n")
+    return round(100 * lines["tests"] / lines["product"]) if lines["product"] else 0
+
+
+def modules_of(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the modules of core of a tree, by their paths below `zyx`."""
+    return {path.removeprefix(f"{CORE}/"): text for path, text in files.items() if path.startswith(f"{CORE}/")}
+
+
+def figures_of(files: Mapping[str, str]) -> dict[str, int]:
+    """Return all figures of a tree, of whose files these are the paths and texts."""
+    return {**count(modules_of(files)).figures(), "tests": proportion(files)}
+
+
 def here() -> dict[str, str]:
-    """Return the modules of this tree."""
-    folder = ROOT / CORE
-    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+    """Return the modules and tests of this tree, by their paths."""
+    folders = [folder for pattern in ("zyx-*/src", "zyx-*/tests", "tests") for folder in ROOT.glob(pattern)]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def at(commit: str) -> dict[str, str]:
-    """Return the modules of a commit; none if it is not in this clone."""
-    made = subprocess.run(["git", "-C", str(ROOT), "archive", commit, CORE], capture_output=True, check=False)
+    """Return the modules and tests of a commit, by their paths; none if it is not in this clone."""
+    made = subprocess.run(["git", "-C", str(ROOT), "archive", commit], capture_output=True, check=False)
     if made.returncode:
         return {}
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         files = [(member.name, archive.extractfile(member)) for member in archive if member.name.endswith(".py")]
-        return {name.removeprefix(f"{CORE}/"): file.read().decode() for name, file in files if file is not None}
+        return {name: file.read().decode() for name, file in files if file is not None}
 
 
 def table(now: Mapping[str, int], before: Mapping[str, int]) -> str:
@@ -184,13 +213,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Print what was asked for; return 1 if a figure is above its limit."""
     parser = argparse.ArgumentParser(description="Count what the source of core is made of.")
     parser.add_argument("--list", choices=("functions", "imports", "names", "repeated"), help="which ones there are")
-    now, listed = count(here()), parser.parse_args(arguments).list
+    files, listed = here(), parser.parse_args(arguments).list
     if listed:
-        print(*getattr(now, listed), sep="\n")
+        print(*getattr(count(modules_of(files)), listed), sep="\n")
         return 0
-    earlier = at(BEFORE)
-    print(table(now.figures(), count(earlier).figures() if earlier else {}))
-    if too_many := exceeded(now.figures()):
+    now, earlier = figures_of(files), at(BEFORE)
+    print(table(now, figures_of(earlier) if earlier else {}))
+    if too_many := exceeded(now):
         print(f"more than there were: {', '.join(too_many)}; --list says which ones")
     return 1 if too_many else 0
 

@@ -61,6 +61,7 @@ WITHOUT_DEVICE: Final = (
     "test_record.py",
     "test_site.py",
     "test_site_pages.py",
+    "test_slow.py",
     "test_tuned_numbers.py",
 )
 

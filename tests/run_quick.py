@@ -2,8 +2,9 @@
 
     python tests/run_quick.py [PYTEST ARGUMENTS]
 
-Core's tests and those of the CPU backend, then the conformance kit on its device, in two processes each. Arguments
-replace the folders of the former. The status is that of the first that fails; nothing runs after it.
+Core's tests and those of the CPU backend without the slow ones (`slow.py`), then what the conformance kit has of
+kernels, on its device, in two processes each. Arguments replace the folders of the former. The status is that of the
+first that fails; nothing runs after it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import time
 from pathlib import Path
 from typing import Final
 
+from zyx.testing.parts import AROUND_KERNELS
+
 ROOT: Final = Path(__file__).parents[1]
-PYTEST: Final = (sys.executable, "-m", "pytest", "--quick", "-n", "2", "--dist", "worksteal")
+PYTEST: Final = (sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal")
 FOLDERS: Final = ("zyx-core/tests", "zyx-backend-c/tests")
-KIT: Final = ("--pyargs", "zyx.testing", "--zyx-device", "c")
+AROUND: Final = tuple(f"--ignore-glob=*/suite/{module}.py" for module in AROUND_KERNELS)
+KIT: Final = ("--pyargs", "zyx.testing", "--zyx-device", "c", *AROUND)
 
 
 def main(arguments: list[str]) -> int:

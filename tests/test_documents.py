@@ -265,14 +265,3 @@ def test_the_map_is_the_contract_of_layers() -> None:
     rank = {name: place for place, layer in enumerate(layers) for name in layer}
     for higher, lower in itertools.pairwise(heads):
         assert all(rank[above] <= rank[below] for above in higher for below in lower), (higher, lower)
-
-
-def test_what_takes_long_is_there_and_named_once() -> None:
-    lines = (ROOT / "tests" / "thorough.txt").read_text(encoding="utf-8").splitlines()
-    names = [name for line in lines if (name := line.partition("#")[0].strip())]
-    assert len(set(names)) == len(names)
-    for name in names:
-        file, _, test = name.partition("::")
-        path = SOURCE / file.removeprefix("zyx.") if file.startswith("zyx.testing/") else ROOT / file
-        assert path.exists(), name
-        assert not test or re.search(rf"^def {re.escape(test)}\(", path.read_text(encoding="utf-8"), re.MULTILINE), name

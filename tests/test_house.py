@@ -26,6 +26,20 @@ def test_lines_and_files_are_those_of_core_and_apart_those_for_people() -> None:
     assert (counts.lines, counts.files, counts.people_lines, counts.people_files) == (1, 1, 3, 2)
 
 
+def test_lines_of_tests_are_those_of_all_packages_by_the_hundred_of_what_they_test() -> None:
+    files = {
+        "zyx-core/src/zyx/ops.py": "a\n" * 6,
+        "zyx-backend-c/src/zyx_backend_c/device.py": "a\n" * 2,
+        "zyx-core/src/zyx/testing/suite/test_ops.py": "a\n" * 50,
+        "zyx-core/tests/schedule/test_moves.py": "a\n" * 3,
+        "tests/test_house.py": "a\n",
+        "docs/api_pages.py": "a\n" * 9,
+    }
+    assert house.proportion(files) == 50
+    assert house.figures_of(files)["tests"] == 50
+    assert house.figures_of(files)["lines"] == 6
+
+
 def test_a_function_is_long_without_its_docstring() -> None:
     body = "    pass\n" * (house.LONGEST - 1)
     assert of(a=f'def f():\n    """One.\n\n    Two.\n    """\n{body}').functions == []

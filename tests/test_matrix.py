@@ -189,7 +189,7 @@ def test_pytest_notes_why_tests_of_an_environment_were_skipped(monkeypatch: pyte
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "1 passed, 6 skipped" in done.stdout
-    wanted = {"there is no NVRTC", "one GPU", "takes minutes; run with --slow", "no nonesuch"}
+    wanted = {"there is no NVRTC", "one GPU", "takes long; run with --slow", "no nonesuch"}
     noted = (tmp_path / "notes" / "cuda.txt").read_text().splitlines()
     assert sorted(noted) == sorted(f"tests: {reason}" for reason in wanted)
 

@@ -27,7 +27,7 @@ def compare(device: CpuDevice, run: Run, kernel: Kernel) -> None:
     assert same_values(actual, [array for array in wanted if isinstance(array, np.ndarray)]), kernel
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(kernel=kernels())
 def test_any_kernel_on_a_processor_that_rounds_twice(devices: dict[str, CpuDevice], run: Run, kernel: Kernel) -> None:
     """The interpreter rounds the product and the sum of a multiply-add, as processors without the instruction do."""
@@ -37,13 +37,13 @@ def test_any_kernel_on_a_processor_that_rounds_twice(devices: dict[str, CpuDevic
 
 
 @pytest.mark.parametrize("kind", ["llvm", "shared"])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(kernel=kernels(EXACT))
 def test_any_kernel_on_integers(devices: dict[str, CpuDevice], kind: str, run: Run, kernel: Kernel) -> None:
     compare(devices[kind], run, kernel)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(kernel=kernels(EXACT))
 def test_any_kernel_on_integers_through_c(devices: dict[str, CpuDevice], run: Run, kernel: Kernel) -> None:
     if "cc" not in devices:

@@ -1,6 +1,7 @@
 """Handlers of signals: they may compute in the middle of a launch, and end a long one between two of its pieces."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ from zyx_backend_c.device import CpuDevice
 from zyx_backend_c.start import make_device, make_workers
 from zyx_backend_c.workers import Sharing
 
+pytestmark = pytest.mark.skipif(
+    "PYTEST_XDIST_WORKER" in os.environ, reason="the processes of pytest-xdist do not pass on Ctrl-C"
+)
 needs_signals = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals are no Windows thing")
 
 GROUPS = 64

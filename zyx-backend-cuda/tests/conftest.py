@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from every_driver.fixtures import Card, add  # noqa: F401
 
-from zyx import dtype as dtypes
 from zyx.errors import NoDeviceError
-from zyx.kernel import data as k
-from zyx.kernel.build import Builder
-from zyx.ops import BinaryOp
 from zyx.testing.opening import open_runtime
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `fake_driver`, which is no test
@@ -24,7 +21,6 @@ from fake_driver import FakeCompiler, FakeSession, fake_cuda
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
     from zyx_backend_cuda.memory import CudaBuffer, CudaPool
@@ -90,20 +86,6 @@ def pool(device: CudaDevice) -> CudaPool:
 
 
 @pytest.fixture(scope="session")
-def add() -> Callable[..., Kernel]:
-    """``add(constant, name)`` is a kernel that adds a constant to each of 64 integers."""
-
-    def make(constant: int, name: str = "") -> Kernel:
-        b = Builder()
-        x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
-        at = b.index(k.Axis.GROUP, 0, COUNT)
-        b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
-        return b.finish(name or f"add_{constant}")
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def integers() -> Callable[[CudaPool, int], CudaBuffer]:
     """``integers(pool, value)`` is a buffer of 64 integers, all the same."""
 
@@ -126,3 +108,8 @@ def values() -> Callable[[CudaBuffer], set[int]]:
         return set(result.tolist())
 
     return read
+
+
+@pytest.fixture(scope="session")
+def card() -> Card:
+    return Card("cuda", "cuda", "pip install cuda-bindings")

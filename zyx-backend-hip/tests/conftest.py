@@ -7,27 +7,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
+from every_driver.fixtures import Card, add, integers  # noqa: F401
 
-from zyx import dtype as dtypes
-from zyx.kernel import data as k
-from zyx.kernel.build import Builder
-from zyx.ops import BinaryOp
 from zyx.testing.opening import open_runtime
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
 
 import amd_toolchains  # found there
-from fake_hip import COUNT, Fake, Runs, run_everything
+from fake_hip import Fake, Runs, run_everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_hip.device import HipDevice
-    from zyx_backend_hip.memory import HipBuffer, HipPool
+    from zyx_backend_hip.memory import HipPool
 
 
 @pytest.fixture(scope="session")
@@ -91,27 +86,5 @@ def pool(device: HipDevice) -> HipPool:
 
 
 @pytest.fixture(scope="session")
-def add() -> Callable[..., Kernel]:
-    """``add(constant, name)`` is a kernel that adds a constant to each of 64 integers."""
-
-    def make(constant: int, name: str = "") -> Kernel:
-        b = Builder()
-        x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
-        at = b.index(k.Axis.GROUP, 0, COUNT)
-        b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
-        return b.finish(name or f"add_{constant}")
-
-    return make
-
-
-@pytest.fixture
-def integers(pool: HipPool) -> Callable[[int], HipBuffer]:
-    """``integers(value)`` is a buffer of 64 integers, all the same."""
-
-    def make(value: int) -> HipBuffer:
-        buffer, event = pool.allocate(4 * COUNT)
-        data = np.full(COUNT, value, np.int32)
-        pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), buffer, [event])])
-        return buffer
-
-    return make
+def card() -> Card:
+    return Card("hip", "hip", "pip install hip-python")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
+from every_driver.fixtures import *  # noqa: F403
+from every_driver.fixtures import COUNT, Card, open_or_skip
 
 from zyx import dtype as dtypes
 from zyx.errors import NoDeviceError
@@ -18,28 +20,19 @@ from zyx.ops import BinaryOp
 from zyx.testing.opening import open_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_vulkan.device import VulkanDevice
-    from zyx_backend_vulkan.memory import VulkanBuffer, VulkanPool
+    from zyx_backend_vulkan.memory import VulkanPool
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
 
-#: Elements of the arrays of these tests.
-COUNT = 64
 
-
-def open_or_skip(**section: object) -> Runtime:
-    """Open the first device, with settings of this backend; skip the test if there is none, and say why."""
-    try:
-        return open_runtime("vulkan", settings={"backends": {"vulkan": section}})
-    except NoDeviceError as error:
-        reason = str(error).partition("\n")[0]
-        if "vulkan" in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(","):
-            pytest.fail(f"ZYX_REQUIRE_DEVICES names vulkan: {reason}", pytrace=False)
-        pytest.skip(reason)
+@pytest.fixture(scope="session")
+def card() -> Card:
+    return Card("vulkan", "vulkan", "pip install 'vulkan>=1.3.275.1,<1.4'", index=dtypes.int32)
 
 
 def open_checked() -> Runtime:
@@ -56,78 +49,7 @@ def open_checked() -> Runtime:
 @pytest.fixture
 def open_device() -> Callable[..., Runtime]:
     """A function that opens the first device, with settings of this backend."""
-    return open_or_skip
-
-
-@pytest.fixture(scope="session")
-def runtime() -> Iterator[Runtime]:
-    """A runtime on the first device."""
-    opened = open_or_skip()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="session")
-def device(runtime: Runtime) -> VulkanDevice:
-    return runtime.device()  # type: ignore[return-value]  # devices of this backend are of this class
-
-
-@pytest.fixture(scope="session")
-def pool(device: VulkanDevice) -> VulkanPool:
-    return device.pool
-
-
-@pytest.fixture
-def fresh() -> Iterator[Callable[..., Runtime]]:
-    """A function that opens the device another time, with settings of this backend."""
-    opened: list[Runtime] = []
-
-    def open_one(**section: object) -> Runtime:
-        opened.append(open_or_skip(**section))
-        return opened[-1]
-
-    yield open_one
-    for runtime in opened:
-        runtime.close()
-
-
-@pytest.fixture(scope="session")
-def add() -> Callable[..., Kernel]:
-    """``add(constant, name)`` is a kernel that adds a constant to each of 64 integers."""
-
-    def make(constant: int, name: str = "") -> Kernel:
-        b = Builder()
-        x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
-        at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
-        b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
-        return b.finish(name or f"add_{constant}")
-
-    return make
-
-
-@pytest.fixture
-def integers(pool: VulkanPool) -> Callable[[int], VulkanBuffer]:
-    """``integers(value)`` is a buffer of 64 integers, all the same."""
-
-    def make(value: int) -> VulkanBuffer:
-        buffer, event = pool.allocate(4 * COUNT)
-        data = np.full(COUNT, value, np.int32)
-        pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), buffer, [event])])
-        return buffer
-
-    return make
-
-
-@pytest.fixture
-def values(pool: VulkanPool) -> Callable[[VulkanBuffer], set[int]]:
-    """``values(buffer)`` are the different integers in it."""
-
-    def read(buffer: VulkanBuffer) -> set[int]:
-        result = np.empty(buffer.nbytes // 4, np.int32)
-        pool.pool_to_host(buffer, memoryview(result).cast("B"))
-        return set(result.tolist())
-
-    return read
+    return functools.partial(open_or_skip, "vulkan")
 
 
 @pytest.fixture(scope="session")

@@ -5,39 +5,29 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
+from every_driver.devices import *  # noqa: F403
+from every_driver.memory import (  # noqa: F401
+    test_a_plan_that_runs_out_of_memory_names_the_device_and_gives_back_what_it_took,
+)
 
-import zyx
 from zyx import dtype as dtypes
-from zyx.errors import AllocationError, InitializationError
+from zyx.errors import InitializationError
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
-from zyx.runtime.runtime import use
 from zyx.settings.load import load_settings
 from zyx_backend_vulkan import driver
 from zyx_backend_vulkan.driver import ffi
 from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from zyx.backend import Device
     from zyx.runtime.runtime import Runtime
-
-
-@pytest.fixture
-def backends(device: Device, tmp_path: Path) -> Iterator[OpenedBackends]:
-    """This backend, not open yet."""
-    del device  # there is one
-    own = [entry for entry in installed()[0] if entry.name == "vulkan"]
-    manager = PluginManager(load_settings(environ={"ZYX_CACHE_DIR": str(tmp_path / "cache")}), own)
-    opened = OpenedBackends(manager)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -63,8 +53,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
 
 @pytest.fixture
-def refusing(monkeypatch: pytest.MonkeyPatch, listed: Callable[..., list[Any]]) -> Callable[..., None]:
-    """``refusing(True, False)`` lists as many devices, of which those that are False refuse."""
+def starting(monkeypatch: pytest.MonkeyPatch, listed: Callable[..., list[Any]]) -> Callable[..., None]:
+    """``starting(True, False)`` lists as many devices, of which those that are False refuse."""
     from zyx_backend_vulkan import start
 
     good = start.Session
@@ -80,45 +70,6 @@ def refusing(monkeypatch: pytest.MonkeyPatch, listed: Callable[..., list[Any]]) 
         monkeypatch.setattr(start, "Session", session)
 
     return make
-
-
-def round_trip(device: Device, value: int) -> int:
-    """Upload a number to a device, and return what comes back."""
-    pool = device.memory_pool
-    buffer, event = pool.allocate(4)
-    data = np.array([value], np.int32)
-    pool.sync_events([pool.host_to_pool(data.view(np.uint8).data, buffer, [event])])
-    result = np.zeros(1, np.int32)
-    pool.pool_to_host(buffer, result.view(np.uint8).data)
-    pool.deallocate(buffer)
-    return int(result[0])
-
-
-def test_each_device_has_memory_of_its_own(backends: OpenedBackends, refusing: Callable[..., None]):
-    refusing(True, True, True)
-    report = backends.open("vulkan")
-    assert report is not None
-    assert report.devices == ("vulkan:0", "vulkan:1", "vulkan:2")
-    devices = [backends.devices[name] for name in report.devices]
-    assert len({id(device.memory_pool) for device in devices}) == 3
-    assert [round_trip(device, number) for number, device in enumerate(devices)] == [0, 1, 2]
-
-
-def test_a_device_that_refuses_is_left_out_with_a_note(backends: OpenedBackends, refusing: Callable[..., None]):
-    refusing(False, True)
-    report = backends.open("vulkan")
-    assert report is not None
-    assert (report.state, report.devices) == (BackendState.READY, ("vulkan:0",))
-    assert any("left out" in note and "half-way through" in note for note in report.notes)
-    assert round_trip(backends.devices["vulkan:0"], 7) == 7
-
-
-def test_if_all_devices_refuse_the_reasons_are_kept(backends: OpenedBackends, refusing: Callable[..., None]):
-    refusing(False, False)
-    report = backends.open("vulkan")
-    assert report is not None
-    assert report.state is BackendState.DRIVER_REFUSED
-    assert report.reason.count("half-way through") == 2
 
 
 def test_a_device_that_is_too_old_is_left_out_with_its_version_and_the_one_wanted(
@@ -241,16 +192,3 @@ def test_memory_that_others_have_is_not_free(
     pool.deallocate(pool.allocate(19 << 20)[0])
     assert pool.free_bytes <= pool._blocks.nbytes, "others have taken all that this process does not have"
     pool.deallocate(buffer)
-
-
-def test_a_plan_that_runs_out_of_memory_names_the_device_and_gives_back_what_it_took(fresh: Callable[..., Runtime]):
-    runtime = fresh(memory_bytes=1 << 20)
-    pool = runtime.device().memory_pool
-    with use(runtime):
-        x = zyx.Tensor(np.ones((300, 300), np.float32)).realize()
-        before = pool.free_bytes
-        with pytest.raises(AllocationError, match="vulkan:0 memory has no room"):
-            (x @ x @ x @ x + (x @ x).exp()).realize()
-        runtime.memory.reclaim()
-        assert pool.free_bytes == before
-        assert float((x + 1.0).sum().item()) == 180_000.0

@@ -6,6 +6,9 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from every_driver.memory import test_free_bytes_fall_and_rise_and_running_out_names_the_sizes  # noqa: F401
+from every_driver.transfers import *  # noqa: F403
+from every_driver.transfers import download, upload
 
 from zyx.drivers.staging import PIECE_BYTES, RING_BYTES
 from zyx.errors import AllocationError, InvalidEventError
@@ -16,45 +19,7 @@ if TYPE_CHECKING:
     from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_vulkan.device import VulkanDevice
-    from zyx_backend_vulkan.memory import VulkanBuffer, VulkanPool
-
-
-def upload(pool: VulkanPool, data: bytes, nbytes: int | None = None) -> VulkanBuffer:
-    buffer, event = pool.allocate(len(data) if nbytes is None else nbytes)
-    pool.sync_events([pool.host_to_pool(memoryview(data), buffer, [event])])
-    return buffer
-
-
-def download(pool: VulkanPool, buffer: VulkanBuffer, nbytes: int, offset: int = 0) -> bytes:
-    target = bytearray(nbytes)
-    pool.pool_to_host(buffer, memoryview(target), (), offset)
-    return bytes(target)
-
-
-@pytest.mark.parametrize("length", [*range(1, 18), 255, 256, 257, 4095, 65_537])
-def test_uploads_and_downloads_of_every_length_keep_every_byte(pool: VulkanPool, length: int):
-    data = bytes((7 * place + length) % 256 for place in range(length))
-    buffer = upload(pool, data)
-    assert download(pool, buffer, length) == data
-    pool.deallocate(buffer)
-
-
-def test_a_shorter_upload_leaves_what_is_behind_it(pool: VulkanPool):
-    before = bytes(range(100, 119))
-    for length in range(len(before) + 1):
-        buffer = upload(pool, before)
-        pool.sync_events([pool.host_to_pool(memoryview(bytes(length)), buffer)])
-        assert download(pool, buffer, len(before)) == bytes(length) + before[length:]
-        pool.deallocate(buffer)
-
-
-def test_a_download_may_start_and_end_anywhere(pool: VulkanPool):
-    data = bytes(range(23))
-    buffer = upload(pool, data)
-    for start in range(len(data)):
-        for length in range(len(data) - start + 1):
-            assert download(pool, buffer, length, start) == data[start : start + length]
-    pool.deallocate(buffer)
+    from zyx_backend_vulkan.memory import VulkanPool
 
 
 def test_an_upload_to_memory_that_nothing_uses_is_complete_where_the_host_reaches_it(pool: VulkanPool):
@@ -134,22 +99,6 @@ def test_queues_of_their_own_keep_the_order_of_events(
         else:
             buffers.remove(entry)
             pool.deallocate(buffer, [event])
-
-
-def test_free_bytes_fall_and_rise_and_running_out_names_the_sizes(fresh: Callable[..., Runtime]):
-    pool = fresh(memory_bytes=10_000).device().memory_pool
-    first, _ = pool.allocate(6000)
-    free = pool.free_bytes
-    assert 0 < free <= 4000
-    with pytest.raises(AllocationError, match=rf"vulkan:0 memory has no room for 5000 bytes: {free} of 10000 bytes"):
-        pool.allocate(5000)
-    assert pool.free_bytes == free
-    pool.deallocate(first)
-    assert pool.free_bytes == 10_000
-    pool.deallocate(pool.allocate(9999)[0])
-    assert pool.free_bytes == 10_000
-    with pytest.raises(AllocationError, match="a buffer has at most"):
-        fresh(memory_bytes=1 << 50).device().memory_pool.allocate(1 << 40)
 
 
 def test_a_driver_that_gives_no_more_pieces_of_memory_is_out_of_memory(fresh: Callable[..., Runtime]):

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
@@ -32,7 +32,6 @@ def holds(range_, values) -> bool:
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_binary_range_holds_every_result(dtype, data):
     x, y = data.draw(ranges_of(dtype)), data.draw(ranges_of(dtype))
@@ -42,7 +41,6 @@ def test_a_binary_range_holds_every_result(dtype, data):
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_unary_range_and_a_cast_range_hold_every_result(dtype, data):
     x = data.draw(ranges_of(dtype))

@@ -68,14 +68,14 @@ def _step(lab, graph, kind, x, y, axis, k):
             return graph.where(lab.leaf(np.array([[True, False, True], [False, False, True]])), x, y)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(plan=steps(), seed=st.integers(0, 2**32 - 1))
 def test_gradients_of_random_graphs_are_those_of_differences(lab, plan, seed):
     random = np.random.default_rng(seed)
     lab.check(_build(lab, plan), random.normal(size=SHAPE), random.normal(size=SHAPE), tolerance=1e-5)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(plan=steps(), seed=st.integers(0, 2**32 - 1))
 def test_second_gradients_of_random_graphs_are_those_of_differences(lab, plan, seed):
     random = np.random.default_rng(seed)

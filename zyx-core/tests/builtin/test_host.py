@@ -201,7 +201,7 @@ class HostPoolMachine(RuleBasedStateMachine):
 
 
 TestHostPool = HostPoolMachine.TestCase
-TestHostPool.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestHostPool.settings = settings(stateful_step_count=20)
 
 
 @pytest.mark.parametrize("nbytes", [100, 2 << 20])

@@ -193,4 +193,4 @@ class AllocatorMachine(RuleBasedStateMachine):
 
 
 TestAllocator = AllocatorMachine.TestCase
-TestAllocator.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestAllocator.settings = settings(max_examples=30, stateful_step_count=30)

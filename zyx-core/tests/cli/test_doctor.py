@@ -14,6 +14,8 @@ from zyx.plugins.drivers import DRIVERS, SYSTEMS, advice_for_driver, system
 from zyx.plugins.state import KNOWN
 from zyx.version import __version__
 
+pytestmark = pytest.mark.slow  # a process for each test, most of which compile and run what they report
+
 
 def doctor(tmp_path: Path, *arguments: str, **environ: str) -> tuple[int, str]:
     clean = {"HOME": str(tmp_path), "PATH": os.environ.get("PATH", ""), "ZYX_BACKENDS": "interpreter"}

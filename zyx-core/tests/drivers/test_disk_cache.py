@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zyx.drivers.cache import MemoryCache
@@ -288,7 +288,6 @@ assert ok and status == 0
     assert open_cache(tmp_path).statistics().entries == 3
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.binary(max_size=40)), max_size=30))
 def test_a_cache_in_memory_keeps_what_fits_newest_first(writes: list[tuple[str, bytes]]) -> None:
     cache = MemoryCache(max_bytes=100)

@@ -122,6 +122,7 @@ def test_ordinary_nodes_give_the_same_where_a_device_refuses(
     np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], 2.0 * np.fft.fft(x, axis=1), rtol=0, atol=1e-10)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("local_bytes", [48 << 10, 150 * 8])
 @pytest.mark.parametrize("threads", [8, 1024])
 @pytest.mark.parametrize("shape", [(3, 4, 1), (2, 30, 1), (3, 256, 1), (2, 14, 5), (1, 300, 3)])

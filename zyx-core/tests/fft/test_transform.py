@@ -58,6 +58,7 @@ def drawn(shape: tuple[int, ...], kind: type, seed: int) -> npt.NDArray[Any]:
 SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 30, 34, 77, 97, 121, 210, 256, 509, 1001, 2 * LONGEST]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("size", SIZES)
 def test_complex_numbers_are_transformed_both_ways(interpreter: Runtime, size: int, kind: type) -> None:

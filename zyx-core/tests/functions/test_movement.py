@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import zyx
@@ -240,7 +240,6 @@ def chains(draw):
     return shape, steps
 
 
-@settings(max_examples=150, deadline=None)
 @given(chains())
 def test_chains_of_movements_agree_with_numpy(chain):
     shape, steps = chain

@@ -162,6 +162,7 @@ def planned(monkeypatch):
     return made
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_jitted", [False, True], ids=["called", "jitted"])
 @pytest.mark.parametrize("make", [perceptron, convolution, attention, recurrence, strided])
 def test_fifty_sizes_have_at_most_eight_programs(make, is_jitted, planned):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
@@ -103,13 +103,11 @@ def check_everything(bounds: Bounds, found: Expressions, where) -> None:
             assert known is None or bool((found.values[value][where] == known).all())
 
 
-@settings(max_examples=150, deadline=None)
 @given(found=expressions)
 def test_ranges_and_forms_hold_all_values(found):
     check_everything(Bounds(found.b.ops), found, np.ones(len(found.values[0]), np.bool_))
 
 
-@settings(max_examples=200, deadline=None)
 @given(found=expressions, data=st.data())
 def test_what_follows_from_assumptions_holds_where_they_do(found, data):
     bounds = Bounds(found.b.ops)

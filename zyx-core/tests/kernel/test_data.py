@@ -8,7 +8,7 @@ import typing
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import zyx.kernel.data as k
 from zyx import dtype as dtypes
@@ -27,7 +27,6 @@ PUBLIC = {
 }  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
 @given(kernel=kernels())
 def test_the_repr_of_a_kernel_pastes_into_a_test(kernel):
     again = eval(repr(kernel), dict(PUBLIC))

@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from zyx.errors import LaunchError
 from zyx.kernel.parse import parse_kernel
@@ -305,7 +305,6 @@ def test_scalars_are_passed_by_value(argument):
     assert out[0] == 200
 
 
-@settings(max_examples=60, deadline=None)
 @given(kernel=kernels())
 def test_the_size_of_chunks_does_not_matter(kernel):
     results = []

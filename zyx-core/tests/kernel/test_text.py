@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from zyx.errors import ParseError
 from zyx.kernel.parse import parse_kernel
@@ -66,7 +66,6 @@ def test_a_kernel_is_printed_by_str():
     assert str(parse_kernel(EVERYTHING)) == EVERYTHING
 
 
-@settings(max_examples=60, deadline=None)
 @given(kernel=kernels())
 def test_any_kernel_reads_back_as_itself(kernel):
     again = parse_kernel(print_kernel(kernel))

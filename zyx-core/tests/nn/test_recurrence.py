@@ -76,6 +76,7 @@ def case(kind, length, batch=2, **options):
     return network, zyx.Tensor(normal(*shape, seed=9)), state
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_lengths_are_their_cells_step_after_step(interpreter, of_oracle, kind, batch_first):

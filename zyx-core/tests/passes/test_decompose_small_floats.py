@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from zyx import dtype as dtypes
 from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capability
@@ -108,7 +108,6 @@ def test_choices_lanes_and_bits_stay():
     assert decompose_small_floats(kernel, STORING) is kernel
 
 
-@settings(max_examples=60, deadline=None)
 @given(kernel=kernels(allowed=(dtypes.bfloat16, dtypes.float16, dtypes.bool_, dtypes.int64), max_statements=8))
 def test_kernels_keep_their_meaning(kernel):
     if not any(isinstance(op, k.Mad) for op in kernel.ops):  # which is rounded once more often

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
@@ -78,7 +78,6 @@ def test_axes_within_the_limits_have_room_for_all_groups(groups, most, wanted):
     assert folded(groups, most) == wanted
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.integers(1, 1 << 20), min_size=1, max_size=3).map(tuple),
     st.tuples(*[st.integers(1, 1 << 16)] * 3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
@@ -30,7 +30,6 @@ def test_a_pass_keeps_rules_and_values_and_is_idempotent(pass_):
             raise
 
 
-@settings(max_examples=60, deadline=None)
 @given(kernel=kernels(), chosen=st.lists(st.sampled_from(ALL_PASSES), max_size=8), seed=st.integers(0, 3))
 def test_any_sequence_of_passes_keeps_meaning(kernel, chosen, seed):
     note(str(kernel))
@@ -299,6 +298,7 @@ def test_a_fault_shows_on_a_kernel_made_for_it(pass_, body):
         check_pass(pass_, kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pass_", "allowed"), [(pass_, allowed) for pass_, allowed, _ in FAULTY], ids=name_of)
 def test_random_kernels_show_a_fault(pass_, allowed):
     # The seeds are fixed. The rarest fault shows on one kernel of a thousand, some only on large kernels, and some only

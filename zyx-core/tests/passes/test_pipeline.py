@@ -6,7 +6,7 @@ import functools
 from typing import ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
@@ -138,14 +138,12 @@ class TestStandardPasses:
         assert arithmetic == {dtypes.int32, dtypes.float32}
 
 
-@settings(max_examples=40, deadline=None)
 @given(kernel=kernels(max_statements=8), seed=st.integers(0, 3))
 def test_the_passes_for_a_native_device_keep_the_values_of_any_kernel(kernel, seed):
     result = run_passes(kernel, standard_passes(NATIVE), check=True)
     assert same_values(results_of(kernel, seed), results_of(result, seed))
 
 
-@settings(max_examples=40, deadline=None)
 @given(kernel=kernels(allowed=tuple(dtype for dtype in dtypes.ALL if not dtype.is_float), max_statements=8))
 def test_the_passes_for_a_bare_device_keep_the_values_of_integers(kernel):
     result = run_passes(kernel, standard_passes(BARE), check=True)

@@ -216,6 +216,7 @@ def test_the_error_of_normally_distributed_weights_and_of_products_with_them_is_
     assert np.linalg.norm(matmul(zyx.Tensor(x), weight).numpy() - expected) < 1.1 * error * np.linalg.norm(expected)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("lead", [(), (1,), (2, 3), (3, 4)])
 def test_products_with_packed_weights_are_those_with_their_numbers(kind, lead):

@@ -132,6 +132,7 @@ def drawn(seed, info):
         return None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("info", [CPU, WIDE, GPU], ids=["cpu", "wide", "gpu"])
 @pytest.mark.parametrize("block", range(3))
 def test_drawn_programs_compute_what_is_there(info, block, interpreter):

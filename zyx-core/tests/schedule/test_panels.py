@@ -55,6 +55,7 @@ def masks_in(body):
     return sum(isinstance(op, k.Where) or (isinstance(op, k.Load) and op.mask is not None) for op in body)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("limits", [NARROW, WIDE, ONE_CACHE], ids=["narrow", "wide", "one cache"])
 @pytest.mark.parametrize(
     ("stride", "dilation", "padding", "window"), [(2, 1, 2, 5), (3, 1, 0, 4), (1, 1, 1, 3), (2, 3, 4, 3), (1, 2, 0, 1)]

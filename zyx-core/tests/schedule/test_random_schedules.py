@@ -70,7 +70,7 @@ def check_seed(seed, counts):
         raise
 
 
-@pytest.mark.parametrize("block", [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 24))])
+@pytest.mark.parametrize("block", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 24))])
 def test_random_schedules_keep_the_values(block):
     counts = Counter()
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
@@ -91,7 +91,7 @@ def test_every_kind_of_move_is_made():
     assert kinds - counts.keys() == RARE
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_schedule_of_any_graph_keeps_the_values(data):
     """Fewer examples than by seeds, but made smaller when one fails."""
@@ -149,6 +149,7 @@ def flips_in_numpy(x):
     return [once, twice, flat, padded, swapped.reshape(27), swapped.reshape(27)[2:25][::-1]]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda info: info.model)
 @pytest.mark.parametrize("shape", [(24,), (2, 12), (6, 1, 4)], ids=str)
 def test_flips_of_reshapes_are_right_under_any_schedule(machine, shape):

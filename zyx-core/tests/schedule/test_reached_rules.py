@@ -149,6 +149,7 @@ def nests_of(choices, case, info):
     return [launch for nest in nests for launch in split_scatter(nest, info, deterministic=choices.chance(50))]
 
 
+@pytest.mark.slow
 def test_every_function_of_the_seeds_is_reached():
     wanted = functions_of_the_seeds()
     reached = set()

@@ -193,6 +193,7 @@ class TestComparisons:
 class TestSegments:
     """Many floats into many places in one order, on threads: run whole, as sorting takes hand-written kernels."""
 
+    @pytest.mark.one_in(3)
     @pytest.mark.parametrize("name", ["card", "card with one axis", "card without local memory"])
     @pytest.mark.parametrize(("rows", "columns", "places"), [(1100, 1, 300), (700, 3, 4), (2100, 2, 5000)])
     def test_sums_are_right_and_have_the_same_bits_each_time(self, name, rows, columns, places):

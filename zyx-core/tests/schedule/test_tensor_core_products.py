@@ -117,7 +117,9 @@ def test_batches_epilogues_and_sizes_that_need_little_padding(sizes, options):
     assert chosen
 
 
-@pytest.mark.parametrize("sizes", [(100, 44, 70), (16, 8, 16), (64, 32, 8), (128, 64, 64)])
+@pytest.mark.parametrize(
+    "sizes", [(100, 44, 70), (16, 8, 16), (64, 32, 8), pytest.param((128, 64, 64), marks=pytest.mark.slow)]
+)
 def test_products_in_float32_use_it_where_the_device_offers_it(sizes):
     case = product(*sizes, dtypes.float32)
     assert not scheduled(case)[1]

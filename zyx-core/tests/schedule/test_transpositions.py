@@ -21,6 +21,7 @@ def is_staged(kernel):
     return any(isinstance(op, k.Define) and op.memory is k.Memory.LOCAL for op in kernel.ops)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize(("shape", "order"), [
     ((256, 128), (1, 0)),

@@ -12,7 +12,7 @@ import zyx
 import zyx.distributed as dist
 from zyx import nn, optim
 
-STEPS = 50
+STEPS = 25
 VOCABULARY, WIDTH, HEADS, LENGTH, BATCH = 12, 8, 4, 4, 8
 
 
@@ -88,7 +88,7 @@ def trained(kind, rules, batches, mesh, way):
         for block in net.blocks:
             dist.fully_shard(block, mesh)
         dist.fully_shard(net, mesh)
-    optimizer = optim.AdamW(net.named_parameters(), lr=1e-2)
+    optimizer = optim.AdamW(net.named_parameters(), lr=3e-2)
     data = mesh.group("data")
 
     @zyx.jit
