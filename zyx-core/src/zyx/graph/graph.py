@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 else:
     fourier = lazy_import("zyx.graph.fourier", globals())
 
-
 #: So many nodes more than were alive at the last look are made before those that died are forgotten.
 _LEAST_FORGOTTEN: Final = 1000
 
@@ -42,9 +41,7 @@ _PLAIN: Final = frozenset({int, bool, float, str, type(None), ops.ReduceOp, ops.
 
 
 class Graph:
-    """A factory of nodes that keeps equal ones apart from none: building an expression twice gives one node.
-
-    It holds the nodes weakly. Every method raises `ShapeError` or `DTypeError` when the arguments do not fit.
+    """A factory of nodes, held weakly, of which equal ones are one. What does not fit is a Shape- or DTypeError.
 
     Attributes:
         merges: Whether a move of a moved node, or a cast back, is one of what that was made of. What tensors stand for
