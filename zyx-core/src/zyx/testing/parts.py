@@ -23,6 +23,6 @@ OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "po
 OF_NESTS: Final = tuple(
     f"test_{topic}"
     for topic in (
-        "attention", "compute_products", "events", "indexing", "launches", "pairs", "plans", "pool", "swaps", "windows",
+        "attention", "compute_products", "events", "indexing", "launches", "pairs", "plans", "pool", "windows",
     )
 )  # fmt: skip
