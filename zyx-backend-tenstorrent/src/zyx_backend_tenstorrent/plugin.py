@@ -42,7 +42,7 @@ class TenstorrentConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("tenstorrent", __version__, (2, 1), "Tenstorrent by TT-Lang: its simulator, so far")
+    return BackendInfo("tenstorrent", __version__, (2, 1), "Tenstorrent's cards by TT-Lang, and its simulator")
 
 
 @hookimpl
