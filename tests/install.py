@@ -3,8 +3,9 @@
     python tests/install.py FOLDER PIP_ARGUMENTS
 
 uv lies in a folder below FOLDER, where the first one to ask installs it, and so do its downloads: each package is
-fetched and unpacked once for all environments, which link to its files. It is told where pip looks for packages. Where
-uv cannot be had, where pip is configured in a way that uv is not told of, and where it fails, pip does it all.
+fetched and unpacked once for all environments, which link to its files. It is told where pip looks for packages; where
+that is nowhere in particular, it takes the build of torch for processors, which is a tenth of the others. Where uv
+cannot be had, where pip is configured in a way that uv is not told of, and where it fails, pip does it all.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def uv_options(settings: dict[str, str]) -> list[str]:
         for place in settings.get(name, "").split()
         for word in (option, place)
     ]
-    return ["--no-config", "--no-sources", "--index-strategy", "unsafe-best-match", *sources]
+    torch = [] if sources else ["--torch-backend", "cpu"]
+    return ["--no-config", "--no-sources", "--index-strategy", "unsafe-best-match", *sources, *torch]
 
 
 def find_uv(folder: Path) -> Path | None:

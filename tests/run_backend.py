@@ -11,7 +11,8 @@ itself is broken, or if it has no device although the variable ZYX_REQUIRE_DEVIC
 
 What is the same in core whatever driver is below (plans, transformations, calls, drawn programs) runs on the processor,
 the interpreter and one driver, OpenCL's. The others (`KERNELS_ALONE`) run what the kit has of kernels and of drivers
-(`OF_A_DRIVER`), their backend's own tests, and of those that cross packages the ones about numbers (`OF_NUMBERS`).
+(`OF_A_DRIVER`), their backend's own tests, and of those that cross packages the ones about numbers (`OF_NUMBERS`). A
+simulator (`SIMULATED`) runs of the kit what is of programs of nests, and its backend's own tests.
 
 ``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs, without the tests under
 Oclgrind. There must be a device, wherever that runtime has a wheel.
@@ -34,7 +35,7 @@ from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
 from zyx.plugins.state import BackendReport, BackendState
 from zyx.settings.record import Settings
-from zyx.testing.parts import AROUND_KERNELS, OF_A_DRIVER
+from zyx.testing.parts import AROUND_KERNELS, OF_A_DRIVER, OF_NESTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +77,10 @@ HASTY: Final = {
 }
 
 #: The environments that run of the kit what kernels and drivers do, and of what is around them no more.
-KERNELS_ALONE: Final = frozenset({"opencl-intel", "tenstorrent", "vulkan", "wgpu"})
+KERNELS_ALONE: Final = frozenset({"opencl-intel", "vulkan", "wgpu"})
+
+#: The environments whose device is simulated, and is given nests in place of kernels.
+SIMULATED: Final = frozenset({"tenstorrent"})
 
 #: The tests that cross packages of what depends on a driver's arithmetic.
 OF_NUMBERS: Final = ("test_accuracy.py", "test_losses.py")
@@ -124,6 +128,8 @@ def main(environment: str, arguments: list[str]) -> int:
             *([([*kit, *(f"zyx.testing.suite.{module}" for module in beside)], haste)] if around else []),
             ([*own, *across], haste),
         ]
+        if environment in SIMULATED:
+            runs = [([*kit, *(f"zyx.testing.suite.{module}" for module in OF_NESTS)], {}), (own, {})]
     elif report.state in BROKEN:
         print(f"backend {name} is broken, so this is a failure", flush=True)
         return 1

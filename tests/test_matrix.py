@@ -265,6 +265,11 @@ def test_where_pip_looks_for_packages_uv_does(install) -> None:
     assert module.uv_options({"find-links": "/a /b"})[4:] == ["--find-links", "/a", "--find-links", "/b"]
 
 
+def test_of_torch_the_build_for_processors_is_installed_unless_another_place_is_named(install) -> None:
+    module, _ = install
+    assert module.uv_options({"timeout": "9"})[4:] == ["--torch-backend", "cpu"]
+
+
 def test_what_tox_says_to_pip_keeps_nobody_from_asking_uv(install, monkeypatch) -> None:
     module, _ = install
     listed = ":env:.user='0'\n:env:.no-compile='0'\n:env:.disable-pip-version-check='1'\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from zyx.errors import NoDeviceError
 from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 def open_or_skip(**section: object) -> Runtime:
     """Open the simulator, with settings of this backend; skip the test if it is not installed, and say so."""
     try:
-        return open_runtime("tenstorrent", settings={"backends": {"tenstorrent": section}})
+        return open_runtime("tenstorrent", settings={"backends": {"tenstorrent": {"serve": "simulator", **section}}})
     except NoDeviceError as error:
         reason = str(error).partition("\n")[0]
         if "tenstorrent" in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(","):

@@ -45,7 +45,7 @@ def op(x, y):
 def run(device: TenstorrentDevice, waits: int = 1, value: str = "p + p", rows: str = "0:2") -> np.ndarray:
     servant = device.pool.servant
     x, y = (servant.tensor(array, zyx.float32) for array in (ONES, np.zeros_like(ONES)))
-    servant.run(servant.build(TEXT.format(waits=waits, value=value, rows=rows), "op"), [x, y])
+    servant.run(servant.build(TEXT.format(waits=waits, value=value, rows=rows), "op", []), [x, y])
     return servant.matrix(y, zyx.float32)
 
 
@@ -64,7 +64,7 @@ def test_kernels_that_wait_for_each_other_are_a_deadlock(device):
     [
         ({"rows": "1:3"}, "does not match"),
         ({"value": "p * 2.5"}, "float"),
-        ({"value": "ttl.block.fill(1.0, shape=(2, 2))"}, "pop|read|wait"),
+        ({"value": "ttl.block.fill(1.0, shape=(2, 2), dtype=ttnn.float32)"}, "pop|read|wait"),
     ],
     ids=["outside of the tensor", "a number for a block", "a block that is not used"],
 )
@@ -86,7 +86,7 @@ def test_more_local_memory_than_there_is_is_an_error(device):
     text = TEXT.format(waits=1, value="p + p", rows="0:2").replace("block_count=2", "block_count=200")
     x, y = (servant.tensor(array, zyx.float32) for array in (ONES, np.zeros_like(ONES)))
     with pytest.raises(Fault, match="exceeds the L1 memory limit"):
-        servant.run(servant.build(text, "op"), [x, y])
+        servant.run(servant.build(text, "op", []), [x, y])
 
 
 def test_a_deadlock_at_a_launch_names_the_kernel(fresh, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_lost_device_stays_lost(fresh, monkeypatch):
 def test_a_text_that_is_refused_is_an_error_and_nothing_is_done_in_its_place(fresh, monkeypatch):
     runtime = fresh()
 
-    def refused(text, name):
+    def refused(text, name, likes):
         raise Fault(Cause.REFUSED, "no such function")
 
     monkeypatch.setattr(runtime.device().pool.servant, "build", refused)

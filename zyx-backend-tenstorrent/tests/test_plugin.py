@@ -4,27 +4,55 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
-from zyx.errors import DriverNotFoundError, NoDeviceError, SettingsError
+from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError, SettingsError
 from zyx.hookspecs import BackendConfig
-from zyx_backend_tenstorrent import plugin
+from zyx_backend_tenstorrent import plugin, start
 
 
 def test_importing_the_card_loads_no_driver():
-    script = "import sys, zyx_backend_tenstorrent.plugin; print({'torch', 'ttl'} & set(sys.modules))"
+    script = "import sys, zyx_backend_tenstorrent.plugin; print({'torch', 'ttl', 'ttnn'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert result.stdout.strip() == "set()"
 
 
-@pytest.mark.parametrize("missing", ["ttl", "torch"])
-def test_what_is_missing_is_named_with_the_line_that_helps(missing, monkeypatch):
-    monkeypatch.setattr(plugin, "find_spec", lambda name: None if name == missing else find_spec("os"))
-    config = BackendConfig(plugin.TenstorrentConfig(), 1, None)
-    with pytest.raises(DriverNotFoundError, match=rf"no module {missing}.*\[sim\]"):
-        plugin.zyx_memory_pools(config)
+@pytest.mark.parametrize(
+    ("serve", "missing", "said"),
+    [
+        ("simulator", "tt-lang-sim", r"no simulator: no package tt-lang-sim: .*\[sim\]"),
+        ("simulator", "torch", r"no simulator: no package torch: .*\[sim\]"),
+        ("cards", "ttnn", r"no cards: no package ttnn: .*\[cards\]"),
+        ("any", "torch", r"no cards: no package torch: .*\[cards\].*; no simulator: no package torch: .*\[sim\]"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_line_that_helps(serve, missing, said, monkeypatch):
+    monkeypatch.setattr(plugin, "_is_installed", lambda package: package != missing)
+    with pytest.raises(DriverNotFoundError, match=f"^{said}"):
+        plugin.zyx_memory_pools(BackendConfig(plugin.TenstorrentConfig(serve), 1, None))
+
+
+def test_without_a_card_the_simulator_takes_its_place_unless_cards_are_asked_for(monkeypatch):
+    def open_cards(section):
+        raise NoDeviceError("TT-Metalium finds no card")
+
+    monkeypatch.setattr(plugin, "_is_installed", lambda package: True)
+    monkeypatch.setattr(start, "open_cards", open_cards)
+    monkeypatch.setattr(start, "open_simulator", lambda section: ["a simulator"])
+    assert plugin.zyx_memory_pools(BackendConfig(plugin.TenstorrentConfig(), 1, None)) == ["a simulator"]
+    with pytest.raises(NoDeviceError, match="no cards: TT-Metalium finds no card"):
+        plugin.zyx_memory_pools(BackendConfig(plugin.TenstorrentConfig("cards"), 1, None))
+
+
+def test_the_simulator_does_not_take_the_place_of_a_card_that_cannot_be_opened(monkeypatch):
+    def open_cards(section):
+        raise InitializationError("card 0: it was refused")
+
+    monkeypatch.setattr(plugin, "_is_installed", lambda package: True)
+    monkeypatch.setattr(start, "open_cards", open_cards)
+    with pytest.raises(InitializationError, match="card 0"):
+        plugin.zyx_memory_pools(BackendConfig(plugin.TenstorrentConfig(), 1, None))
 
 
 def test_a_simulator_is_never_guessed():

@@ -9,7 +9,7 @@ from zyx.drivers.driver_device import DriverDevice
 from zyx.errors import CompileError, UnsupportedError
 from zyx.tiles.build import build_program
 from zyx_backend_tenstorrent.errors import Cause, Fault
-from zyx_backend_tenstorrent.program import TenstorrentProgram
+from zyx_backend_tenstorrent.program import TenstorrentProgram, likes_of
 from zyx_backend_tenstorrent.render import render
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class TenstorrentDevice(DriverDevice[TenstorrentProgram]):
         program = build_program(nests, name, self._info)
         text = render(program, self.pool.servant.grid)
         try:
-            operation = self.pool.servant.build(text.source, text.name)
+            operation = self.pool.servant.build(text.source, text.name, likes_of(program, text))
             return TenstorrentProgram(self.name, self.pool, program, text, operation)
         except Fault as fault:
             if fault.cause is Cause.REFUSED:

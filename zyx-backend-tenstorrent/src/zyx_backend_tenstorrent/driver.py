@@ -1,4 +1,4 @@
-"""What the backend asks of whoever serves it: the simulator (`zyx_backend_tenstorrent.driver_sim`), or cards."""
+"""What the backend asks of whoever serves it: the simulator (`driver_sim`), or a card (`driver_ttnn`)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Tensor: TypeAlias = Any
 #: A program that was built, to be run on tensors.
 Operation: TypeAlias = "Callable[..., None]"
+#: What a tensor of a program will be: rows and columns of elements, which are whole tiles, and their dtype.
+Like: TypeAlias = "tuple[tuple[int, int], DType]"
 
 
 class Servant(Protocol):
@@ -29,6 +31,7 @@ class Servant(Protocol):
         memory_bytes: Memory of the device.
         local_bytes: Local memory of a core that programs may use.
         most_buffers: Buffers in it that a program may have.
+        computes: Dtypes that tiles may have.
     """
 
     model: str
@@ -37,6 +40,7 @@ class Servant(Protocol):
     memory_bytes: int
     local_bytes: int
     most_buffers: int
+    computes: frozenset[DType]
 
     def tensor(self, matrix: Array, dtype: DType) -> Tensor:
         """Return a tensor of the elements of a matrix of whole tiles."""
@@ -44,8 +48,8 @@ class Servant(Protocol):
     def matrix(self, tensor: Tensor, dtype: DType) -> Array:
         """Return the elements of a tensor."""
 
-    def build(self, text: str, name: str) -> Operation:
-        """Return the operation `name` that a program in TT-Lang defines."""
+    def build(self, text: str, name: str, likes: Sequence[Like]) -> Operation:
+        """Return the operation `name` that a program in TT-Lang defines, for tensors like these, one a parameter."""
 
     def run(self, operation: Operation, tensors: Sequence[Tensor]) -> None:
         """Run an operation on tensors, in the order of its parameters."""

@@ -5,7 +5,8 @@ It is one for a process, and runs in one thread at a time. What it gets wrong is
 * it has float16 and bfloat16 computed in float32, for which it changes torch itself, unless it is told not to;
 * each of its errors becomes a FileNotFoundError, of a module that its package lacks: what was wrong stands in the
   context of that, or in what it has printed;
-* more local memory or buffers than a core has are a warning, which is an error here.
+* more local memory or buffers than a core has are a warning, which is an error here;
+* of some functions it has other parameters than the compiler (`_words`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import io
 import threading
 import warnings
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,14 +28,15 @@ from zyx import dtype as dtypes
 from zyx_backend_tenstorrent.errors import Cause, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from zyx.dtype import DType
-    from zyx_backend_tenstorrent.driver import Operation, Tensor
+    from zyx_backend_tenstorrent.driver import Like, Operation, Tensor
 
     Array = npt.NDArray[Any]
+    _Block = Any  # a block, or what is to become one
 
 #: Local memory of a core that buffers may have, in bytes: what is left of 1,464 KiB (appendix E) beside programs. The
 #: simulator warns of more.
@@ -56,6 +59,8 @@ class Simulator:
         grid: Rows and columns of cores. More of them make nothing faster.
         memory_bytes: How much memory there is to be.
     """
+
+    computes = frozenset({dtypes.float32, dtypes.bfloat16, dtypes.float16})
 
     def __init__(self, grid: tuple[int, int], memory_bytes: int) -> None:
         self.model = "simulated Blackhole"
@@ -85,9 +90,9 @@ class Simulator:
         found: Array = data.view(torch.int16).numpy().view(dtype.numpy) if is_short else data.numpy()
         return found
 
-    def build(self, text: str, name: str) -> Operation:
-        """Return the operation that `text` defines."""
-        names: dict[str, Any] = {"ttl": ttl, "ttnn": ttnn}
+    def build(self, text: str, name: str, likes: Sequence[Like]) -> Operation:
+        """Return the operation that `text` defines, for tensors of any shape."""
+        names: dict[str, Any] = {"ttl": _words(), "ttnn": ttnn}
         with _LOCK:
             try:
                 exec(compile(text, f"<{name}>", "exec"), names)
@@ -108,6 +113,28 @@ class Simulator:
 
     def close(self) -> None:
         pass  # it is the process's
+
+
+def _words() -> SimpleNamespace:
+    """Return the simulator's `ttl` with the parameters that functions have in the compiler.
+
+    A fill has a dtype there, which here is that of what it meets; a reduction has no shape, which is that of its block
+    with 1 along what it reduces.
+    """
+
+    def fill(value: float, *, shape: tuple[int, ...], dtype: object) -> _Block:
+        return ttl.block.fill(value, shape=shape)
+
+    def reduction(reduce: Callable[..., _Block]) -> Callable[..., _Block]:
+        def reduced(block: _Block, *, dims: list[int]) -> _Block:
+            return reduce(block, dims=dims, shape=tuple(1 if dim in dims else n for dim, n in enumerate(block.shape)))
+
+        return reduced
+
+    sums, maxima = reduction(ttl.math.reduce_sum), reduction(ttl.math.reduce_max)
+    block = SimpleNamespace(**{**vars(ttl.block), "fill": fill})
+    math = SimpleNamespace(**{**vars(ttl.math), "reduce_sum": sums, "reduce_max": maxima})
+    return SimpleNamespace(**{**vars(ttl), "block": block, "math": math})
 
 
 def fault_of(error: Exception, printed: str) -> Fault:

@@ -34,7 +34,7 @@ _BYTES_PER_S: Final = 4e8
 
 def device_info(servant: Servant, version: str) -> DeviceInfo:
     """Return the record of the device of a servant. All dtypes may be stored; what is not here goes to the host."""
-    computed = {dtypes.float32: _FLOAT, dtypes.bfloat16: _FLOAT, dtypes.float16: _FLOAT, dtypes.bool_: _BOOL}
+    computed = {**dict.fromkeys(servant.computes, _FLOAT), dtypes.bool_: _BOOL}
     rows, columns = servant.grid
     return DeviceInfo(
         servant.model,

@@ -11,7 +11,7 @@ from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx.tiles.data import Constant, LaunchArgument, Matrix
 from zyx.tiles.places import tiles_moved
-from zyx.tiles.staging import constant_tiles, to_tiles
+from zyx.tiles.staging import constant_tiles, shape_in_tiles, to_tiles
 from zyx_backend_tenstorrent.errors import Fault
 from zyx_backend_tenstorrent.info import TILE
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from zyx.nest.expr import Param
     from zyx.tiles.data import TileProgram
-    from zyx_backend_tenstorrent.driver import Operation, Tensor
+    from zyx_backend_tenstorrent.driver import Like, Operation, Tensor
     from zyx_backend_tenstorrent.memory import TenstorrentPool
     from zyx_backend_tenstorrent.render import Text
 
@@ -93,6 +93,13 @@ class TenstorrentProgram(DeviceProgram):
         super().release()
         self._constants.clear()
         self._likes.clear()
+
+
+def likes_of(program: TileProgram, text: Text) -> list[Like]:
+    """Return what the tensors of a program will be, in the order of the parameters of its text."""
+    operands = [(shape_in_tiles(access.view, TILE), access.view.tile_dtype) for access in program.operands]
+    casts = [(shape, dtype) for dtype, shape in text.likes]
+    return [((rows * TILE[0], columns * TILE[1]), dtype) for (rows, columns), dtype in (*operands, *casts)]
 
 
 def _parameter_of(param: Param) -> Parameter:

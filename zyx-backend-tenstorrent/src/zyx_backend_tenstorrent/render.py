@@ -5,11 +5,13 @@
     write      copies the blocks that `compute` stores to memory
 
 Only what the language's compiler has is written (specification, appendix D): not its simulator's comparisons, where,
-clamp, masks, remainders and powers. Numbers are blocks: `ttl.block.fill` makes them, in bfloat16.
+clamp, masks, remainders and powers; and in the words of the compiler, where the simulator's are others. Numbers are
+blocks: `ttl.block.fill` makes them.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -191,7 +193,7 @@ class _Writer:
                 self._open(f"with c{to}.wait() as t{to}:")
             case t.Reduce(to=to, op=op, x=x, rows=rows, columns=columns):
                 dims = _dims(rows=rows, columns=columns)
-                self._line(f"t{to} = {_REDUCE[op]}(t{x}, dims={dims}, shape={self._program.block_of(to)})")
+                self._line(f"t{to} = {_REDUCE[op]}(t{x}, dims={dims})")
             case t.Multiply(to=to, x=x, y=y):
                 self._line(f"t{to} = t{x} @ t{y}")
             case t.Combine(to=to, op=op, x=x):
@@ -202,7 +204,8 @@ class _Writer:
                 raise UnsupportedError(f"TT-Lang has no {type(step).__name__}")
 
     def _filled(self, value: float, like: int) -> str:
-        return f"ttl.block.fill(float({str(float(value))!r}), shape={self._program.block_of(like)})"
+        dtype = self._program.values[like].dtype.name
+        return f"ttl.block.fill({_literal(value)}, shape={self._program.block_of(like)}, dtype=ttnn.{dtype})"
 
     def _slices(self, number: int) -> str:
         """Return where the block of an operand lies, in tiles."""
@@ -218,6 +221,13 @@ class _Writer:
 
     def _has_variable(self, axis: int) -> bool:
         return axis in self._program.outer or any(sweep.along == axis for sweep in self._program.sweeps)
+
+
+def _literal(value: float) -> str:
+    """Return a number as the compiler takes it: literals alone, of which one that is too great is infinite."""
+    if math.isnan(value):
+        raise UnsupportedError("TT-Lang has no literal that is NaN")
+    return repr(float(value)).replace("inf", "1e999")
 
 
 def _dims(*, rows: bool, columns: bool) -> list[int]:

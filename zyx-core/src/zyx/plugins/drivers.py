@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 SYSTEMS: Final = ("Debian", "Fedora", "macOS", "Windows")
 
 _SIMULATOR: Final = "nothing: pip install 'zyx-backend-tenstorrent[sim]' brings the simulator"
+_CARD: Final = (
+    "for the simulator nothing: pip install 'zyx-backend-tenstorrent[sim]' brings it; for a card its kernel driver and "
+    "SFPI, which Tenstorrent publishes"
+)
 
 #: By backend, and by system: what to install. Package names are those of Debian 12 and 13, and of Fedora with RPM
 #: Fusion, where NVIDIA's driver is; behind each row stands what has them.
@@ -69,7 +73,8 @@ DRIVERS: Final[dict[str, dict[str, str]]] = {
         "Windows": "the driver of the GPU's vendor; for any CPU Intel's CPU Runtime for OpenCL Applications",
     },
     # the simulator, tt-lang-sim: no driver of cards is called
-    "tenstorrent": dict.fromkeys(("Debian", "Fedora", "macOS", "Windows"), _SIMULATOR),
+    # https://docs.tenstorrent.com/getting-started/README.html has drivers of Linux alone
+    "tenstorrent": {"Debian": _CARD, "Fedora": _CARD, "macOS": _SIMULATOR, "Windows": _SIMULATOR},
     "vulkan": {
         # https://packages.debian.org/mesa-vulkan-drivers, /libvulkan1 and /nvidia-driver
         "Debian": "apt install mesa-vulkan-drivers libvulkan1 (AMD, Intel, any CPU), nvidia-driver (NVIDIA, from "

@@ -77,7 +77,7 @@ KNOWN: Final = {
     "cuda": "NVIDIA GPUs",
     "hip": "AMD GPUs",
     "opencl": "GPUs and CPUs with an OpenCL driver",
-    "tenstorrent": "Tenstorrent's cards, on the simulator of TT-Lang",
+    "tenstorrent": "Tenstorrent's cards by TT-Lang, and its simulator",
     "vulkan": "GPUs and CPUs with a Vulkan driver",
     "wgpu": "GPUs with a Vulkan, Metal or Direct3D 12 driver",
 }

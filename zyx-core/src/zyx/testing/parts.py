@@ -16,3 +16,13 @@ AROUND_KERNELS: Final = tuple(
 
 #: Those of them that say something of a driver; the others say it of core, whatever the driver is.
 OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))
+
+#: What a device shows that is given nests, and takes no kernels: memory, events, plans, and programs of what it
+#: computes with copies to the host and back. A simulator takes a minute for these modules, and minutes for the others,
+#: which are of kernels, of core around plans, or of many small matrices.
+OF_NESTS: Final = tuple(
+    f"test_{topic}"
+    for topic in (
+        "attention", "compute_products", "events", "indexing", "launches", "pairs", "plans", "pool", "windows",
+    )
+)  # fmt: skip

@@ -11,41 +11,19 @@ from zyx import dtype as dtypes
 from zyx.backend import Event
 from zyx.builtin.host import HostPool
 from zyx.errors import BackendError, InvalidBufferError, InvalidEventError
-from zyx.kernel import data as k
-from zyx.kernel.build import Builder
-from zyx.ops import BinaryOp
-from zyx.testing.launching import Loaded, bytes_of, download, prepare, upload
+from zyx.testing.increments import counted_dtype, increment, successor
+from zyx.testing.launching import Loaded, bytes_of, download, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, Device, MemoryPool, Program
-    from zyx.kernel.data import Kernel
 
 
 class AnothersEvent(Event):
     """An event that no pool of the device has made."""
 
     __slots__ = ()
-
-
-def increment(length: int) -> Kernel:
-    """Return a kernel that adds 1 to every element of its param."""
-    b = Builder()
-    array = b.define(k.Memory.GLOBAL, dtypes.int32, length)
-    at = b.index(k.Axis.GROUP, 0, length)
-    b.store(array, at, b.binary(BinaryOp.ADD, b.load(array, at), b.const(1, dtypes.int32)))
-    return b.finish("increment")
-
-
-def successor(length: int) -> Kernel:
-    """Return a kernel that writes the elements of its second param, each plus 1, to its first."""
-    b = Builder()
-    target = b.define(k.Memory.GLOBAL, dtypes.int32, length)
-    source = b.define(k.Memory.GLOBAL, dtypes.int32, length, mutable=False)
-    at = b.index(k.Axis.GROUP, 0, length)
-    b.store(target, at, b.binary(BinaryOp.ADD, b.load(source, at), b.const(1, dtypes.int32)))
-    return b.finish("successor")
 
 
 def queue_chain(device: Device, program: Program, args: Sequence[Argument], launches: int) -> Event:
@@ -68,7 +46,7 @@ def another(event: Event) -> Event:
 @pytest.fixture
 def users(device: Device, pool: MemoryPool) -> Callable[[Sequence[Event]], dict[str, Callable[[], object]]]:
     """Everything that uses events up, by name."""
-    program = device.compile(prepare(increment(4), device))
+    program = increment(device, 4)
     buffer, event = pool.allocate(16)
     pool.sync_events([event])
     elsewhere = upload(HostPool("elsewhere", 1 << 20), np.zeros(4, np.int32))
@@ -142,8 +120,8 @@ def test_events_are_used_up_by_a_call_that_fails(pool: MemoryPool) -> None:
 
 def test_launches_in_a_chain_of_events_run_in_order(device: Device, pool: MemoryPool) -> None:
     length, launches = 10_001, 20
-    program = device.compile(prepare(increment(length), device))
-    start = np.arange(length, dtype=np.int32)
+    program = increment(device, length)
+    start = np.arange(length, dtype=counted_dtype(device).numpy)
     with Loaded(device, [start]) as loaded:
         event = queue_chain(device, program, loaded.args, launches)
         target = np.empty_like(start)
@@ -153,13 +131,16 @@ def test_launches_in_a_chain_of_events_run_in_order(device: Device, pool: Memory
 
 
 def test_an_upload_is_seen_by_the_launch_that_waits_for_it(device: Device, pool: MemoryPool) -> None:
-    program = device.compile(prepare(increment(3), device))
-    data = np.array([5, -7, 2**31 - 1], np.int32)
+    program = increment(device, 3)
+    dtype = counted_dtype(device)
+    greatest = 2**31 - 1 if dtype is dtypes.int32 else 2**24 - 1
+    data = np.array([5, -7, greatest], dtype.numpy)
     buffer, event = pool.allocate(12)
     event = pool.host_to_pool(bytes_of(data), buffer, [event])
     event = device.launch(program, [buffer], [event])
     pool.sync_events([event])
-    np.testing.assert_array_equal(download(pool, buffer, data), np.array([6, -6, -(2**31)], np.int32))
+    after = -(2**31) if dtype is dtypes.int32 else 2**24
+    np.testing.assert_array_equal(download(pool, buffer, data), np.array([6, -6, after], dtype.numpy))
     pool.deallocate(buffer, [pool.completed()])
     with pytest.raises(BackendError):
         pool.deallocate(buffer)
@@ -169,8 +150,8 @@ def test_an_upload_is_seen_by_the_launch_that_waits_for_it(device: Device, pool:
 def test_several_can_wait_for_one_piece_of_work(device: Device, pool: MemoryPool) -> None:
     another(pool.completed())
     length, launches = 10_001, 20
-    program = device.compile(prepare(increment(length), device))
-    start = np.arange(length, dtype=np.int32)
+    program = increment(device, length)
+    start = np.arange(length, dtype=counted_dtype(device).numpy)
     with Loaded(device, [start]) as loaded:
         event = queue_chain(device, program, loaded.args, launches)
         second = another(event)
@@ -192,10 +173,10 @@ def test_memory_is_given_back_behind_the_work_that_still_uses_it(device: Device,
     """It counts as free at once, and whoever gets it next writes to it only when that work is done."""
     another(pool.completed())
     length, launches = 100_003, 10
-    slow = device.compile(prepare(increment(length), device))
-    last = device.compile(prepare(successor(length), device))
-    start = np.arange(length, dtype=np.int32)
-    noise = np.full(length, -1, np.int32)
+    slow = increment(device, length)
+    last = successor(device, length)
+    start = np.arange(length, dtype=counted_dtype(device).numpy)
+    noise = np.full(length, -1, counted_dtype(device).numpy)
     pool.synchronize()
     before = pool.free_bytes
     for _ in range(5):
@@ -224,11 +205,11 @@ def test_a_copy_waits_for_the_work_on_its_target(device: Device, pool: MemoryPoo
     if not pool.takes_target_events:
         pytest.skip("the pool takes no events of the targets of copies")
     length = 10_001
-    program = device.compile(prepare(increment(length), device))
+    program = increment(device, length)
     other = HostPool("elsewhere", 1 << 20)
-    values = np.arange(length, dtype=np.int32)
+    values = np.arange(length, dtype=counted_dtype(device).numpy)
     source = upload(other, values)
-    with Loaded(device, [np.full(length, 7, np.int32)]) as loaded:
+    with Loaded(device, [np.full(length, 7, counted_dtype(device).numpy)]) as loaded:
         (target,) = loaded.args
         assert not isinstance(target, bool | int | float)
         event = queue_chain(device, program, loaded.args, 20)
@@ -240,7 +221,7 @@ def test_a_copy_waits_for_the_work_on_its_target(device: Device, pool: MemoryPoo
         np.testing.assert_array_equal(loaded.arrays()[0], values + 1)
         event = pool.completed()
         with pytest.raises(InvalidBufferError):
-            pool.pool_to_pool(upload(other, np.zeros(length + 1, np.int32)), target, (), [event])
+            pool.pool_to_pool(upload(other, np.zeros(length + 1, counted_dtype(device).numpy)), target, (), [event])
         with pytest.raises(InvalidEventError):
             pool.sync_events([event])
     device.release(program)
