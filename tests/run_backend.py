@@ -13,6 +13,9 @@ What is the same in core whatever driver is below (plans, transformations, calls
 the interpreter and one driver, OpenCL's. The others (`KERNELS_ALONE`) run what the kit has of kernels and of drivers
 (`OF_A_DRIVER`), their backend's own tests, and of those that cross packages the ones about numbers (`OF_NUMBERS`).
 
+The processor and the interpreter (`ALL_COMBINATIONS`) run the kit's tests about kernels with all combinations of their
+parameters; each of the others has a share of these, another one in each environment, and each value of each parameter.
+
 ``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs, without the tests under
 Oclgrind. There must be a device, wherever that runtime has a wheel.
 """
@@ -78,6 +81,9 @@ HASTY: Final = {
 #: The environments that run of the kit what kernels and drivers do, and of what is around them no more.
 KERNELS_ALONE: Final = frozenset({"opencl-intel", "tenstorrent", "vulkan", "wgpu"})
 
+#: The environments that leave out no combination of parameters of the kit's tests about kernels.
+ALL_COMBINATIONS: Final = frozenset({"c", "interpreter"})
+
 #: The tests that cross packages of what depends on a driver's arithmetic.
 OF_NUMBERS: Final = ("test_accuracy.py", "test_losses.py")
 
@@ -115,7 +121,8 @@ def main(environment: str, arguments: list[str]) -> int:
             across = (
                 [f"--ignore={folder / 'test_races.py'}"] if runtime else [str(ROOT / "tests" / p) for p in OF_NUMBERS]
             )
-        kit = ["--pyargs", f"--zyx-device={name}", *expected]
+        shares = [] if environment in ALL_COMBINATIONS else [f"--zyx-shares={environment}"]
+        kit = ["--pyargs", f"--zyx-device={name}", *expected, *shares]
         haste = HASTY.get(environment, {})
         around = AROUND_KERNELS if haste else ()
         beside = OF_A_DRIVER if environment in KERNELS_ALONE else around

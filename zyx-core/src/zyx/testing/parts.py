@@ -16,3 +16,7 @@ AROUND_KERNELS: Final = tuple(
 
 #: Those of them that say something of a driver; the others say it of core, whatever the driver is.
 OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))
+
+#: What is drawn of the combinations of a test's parameters, one in so many, where ``--zyx-shares`` asks for a share. It
+#: is of tests about kernels: nearly all of their time is that of drivers' compilers, once for each combination.
+SHARE: Final = 4
