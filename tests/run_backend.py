@@ -53,14 +53,15 @@ BROKEN: Final = {
     BackendState.FAILED,
 }
 
-#: Tests of texts, of names, of tox, of the record and of the mutation run: the same whatever the default device is, so
-#: run once.
+#: Tests of texts, of names, of tox, of the record, of recipes and of the mutation run: the same whatever the default
+#: device is, so run once.
 WITHOUT_DEVICE: Final = (
     "test_coverage_page.py",
     "test_documents.py",
     "test_emitters.py",
     "test_matrix.py",
     "test_planted.py",
+    "test_recipes.py",
     "test_record.py",
     "test_site.py",
     "test_site_pages.py",
