@@ -23,6 +23,7 @@ A, B = (RNG.standard_normal((150, 70)).astype(np.float32) for _ in range(2))
 W = RNG.standard_normal((70, 200)).astype(np.float32)
 ROW = RNG.standard_normal(70).astype(np.float32)
 STACK = RNG.standard_normal((3, 40, 70)).astype(np.float32)
+EXP = np.exp(A)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], np.float32)
 
 #: Each is one launch on the device, with what NumPy makes of it.
@@ -43,6 +44,16 @@ WHOLE: dict[str, tuple[Callable[[], zyx.Tensor], object]] = {
     "greatest of rows": (lambda: zyx.Tensor(A - 9).max(axis=1), (A - 9).max(1)),
     "least of columns": (lambda: zyx.Tensor(A + 9).min(axis=0), (A + 9).min(0)),
     "mean of squares": (lambda: (zyx.Tensor(A) * zyx.Tensor(A)).mean(axis=1), (A * A).mean(1)),
+    "softmax": (lambda: zyx.softmax(zyx.Tensor(A), axis=1), EXP / EXP.sum(1, keepdims=True)),
+    "log of softmax": (lambda: zyx.log_softmax(zyx.Tensor(A), axis=1), np.log(EXP / EXP.sum(1, keepdims=True))),
+    "layer norm": (
+        lambda: zyx.nn.LayerNorm(70)(zyx.Tensor(A)),
+        (A - A.mean(1, keepdims=True)) / np.sqrt(A.var(1, keepdims=True) + np.float32(1e-5)),
+    ),
+    "RMS norm": (
+        lambda: zyx.nn.RMSNorm(70, eps=1e-6)(zyx.Tensor(A)),
+        A / np.sqrt((A * A).mean(1, keepdims=True) + np.float32(1e-6)),
+    ),
 }
 
 #: What the simulator has and the language's compiler does not: specification, appendix D.

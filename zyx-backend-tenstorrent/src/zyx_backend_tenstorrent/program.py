@@ -77,7 +77,7 @@ class TenstorrentProgram(DeviceProgram):
                     results.append((given[source.param], matrix, tensor, _is_whole(matrix, source.param)))
                 else:
                     argument = given[source.param]
-                    tensors.append(self.pool.tiles_of(argument, matrix, needs_zero_pads=access.needs_zero_pads))
+                    tensors.append(self.pool.tiles_of(argument, matrix, access.pads))
             self.pool.servant.run(self._operation, [*tensors, *self._likes])
         except Fault as fault:
             raise self.pool.failed(self.what, fault, LaunchError) from fault

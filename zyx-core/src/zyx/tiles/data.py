@@ -84,6 +84,18 @@ class Axis:
         return self.tiles // self.block
 
 
+class Pads(enum.Enum):
+    """What is beside the elements of a matrix in its tiles.
+
+    ANY: whatever. ZERO: 0. LAST: the last element of the row, or column, or of the vector that is folded; what is
+    computed from that, element by element, is then what some element has, too.
+    """
+
+    ANY = "any"
+    ZERO = "zero"
+    LAST = "last"
+
+
 @dataclass(frozen=True, slots=True)
 class TileAccess:
     """What a program reads or writes.
@@ -93,14 +105,14 @@ class TileAccess:
         view: As what.
         axes: The axis of the program of each axis of the view; None where that has one element.
         is_written: Whether it is written, and not read.
-        needs_zero_pads: Whether what is beside the elements in tiles has to be 0, and not just anything.
+        pads: What has to be beside the elements in tiles.
     """
 
     source: Source
     view: Matrix
     axes: tuple[int | None, ...]
     is_written: bool = False
-    needs_zero_pads: bool = False
+    pads: Pads = Pads.ANY
 
 
 class TileOp(enum.Enum):

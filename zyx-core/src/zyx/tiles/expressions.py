@@ -15,6 +15,7 @@ products.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -66,6 +67,13 @@ class Steps:
     Args:
         info: The device.
         inlined: The statements whose values are computed where they are needed.
+
+    Attributes:
+        operands: What is read and written, so far.
+        values: What is known of each value.
+        steps: Those of the sweep that is being written.
+        accumulators: The values of reductions.
+        pads: What has to be beside the elements of what is loaded along an axis of the program.
     """
 
     def __init__(self, info: DeviceInfo, inlined: Mapping[e.Value, Compute]) -> None:
@@ -73,6 +81,7 @@ class Steps:
         self.values: list[t.Value] = []
         self.steps: list[t.Step] = []
         self.accumulators: dict[e.Value, int] = {}
+        self.pads: dict[int, t.Pads] = {}
         self._info = info
         self._inlined = inlined
         self._memo: dict[tuple[Expr, DType, Frame], int] = {}
@@ -90,6 +99,9 @@ class Steps:
 
     def load(self, operand: t.TileAccess) -> int:
         """Load the block of an operand, which is the same for equal ones."""
+        if isinstance(operand.source, t.LaunchArgument):
+            pads = {self.pads[axis] for axis in operand.axes if axis in self.pads}
+            operand = replace(operand, pads=pads.pop()) if pads else operand
         if operand in self._loaded:
             return self._loaded[operand]
         if operand not in self.operands:

@@ -49,13 +49,22 @@ def run_program(program: TileProgram, arguments: Sequence[Array]) -> None:
                     shape = rows * program.tile[0], columns * program.tile[1]
                     matrices.append(np.zeros(shape, operand.view.tile_dtype.numpy))
                 else:
-                    matrices.append(to_tiles(arrays[param], operand.view, program.tile))
+                    matrices.append(_loaded(arrays[param], operand, program.tile))
     with np.errstate(all="ignore"):
         for place in blocks_of_results(program):
             _Block(program, matrices).run(place)
     for operand, matrix in zip(program.operands, matrices, strict=True):
         if operand.is_written and isinstance(operand.source, t.LaunchArgument):
             from_tiles(matrix, arrays[operand.source.param], operand.view, program.tile)
+
+
+def _loaded(flat: Array, operand: t.TileAccess, tile: tuple[int, int]) -> Array:
+    """Return the tiles of what is read; NaN where a program may find anything, since it must not matter."""
+    found = to_tiles(flat, operand.view, tile, operand.pads)
+    if operand.pads is t.Pads.ANY:
+        ones = np.ones(len(flat), flat.dtype)
+        found[to_tiles(ones, operand.view, tile) == 0] = np.nan
+    return found
 
 
 class _Block:

@@ -1,4 +1,4 @@
-"""Between row-major elements and tiles: what is behind the elements of a matrix in its tiles is 0.
+"""Between row-major elements and tiles.
 
 This says what staging means, and is how devices do it that work on host memory.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zyx.semantics import apply_cast
+from zyx.tiles.data import Pads
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,13 +27,21 @@ def shape_in_tiles(view: Matrix, tile: tuple[int, int]) -> tuple[int, int]:
     return math.prod(batch) * -(-rows // tile[0]), -(-columns // tile[1])
 
 
-def to_tiles(flat: Array, view: Matrix, tile: tuple[int, int]) -> Array:
-    """Return the elements of a view of a buffer as one matrix of whole tiles."""
+def has_pads(view: Matrix, tile: tuple[int, int]) -> bool:
+    """Whether there is anything in the tiles of a view beside its elements."""
+    return view.count > 0 or any(size % of for size, of in zip(view.shape[-2:], tile, strict=True))
+
+
+def to_tiles(flat: Array, view: Matrix, tile: tuple[int, int], pads: Pads = Pads.ZERO) -> Array:
+    """Return the elements of a view of a buffer as one matrix of whole tiles, with 0 where `pads` may be anything."""
     *batch, rows, columns = view.shape
-    elements = apply_cast(_elements(flat, view), view.tile_dtype).reshape(math.prod(batch), rows, columns)
+    elements = apply_cast(_elements(flat, view, pads), view.tile_dtype).reshape(math.prod(batch), rows, columns)
     height, width = (-(-size // of) * of for size, of in zip((rows, columns), tile, strict=True))
     padded = np.zeros((len(elements), height, width), view.tile_dtype.numpy)
     padded[:, :rows, :columns] = elements
+    if pads is Pads.LAST:
+        padded[:, :rows, columns:] = padded[:, :rows, columns - 1 : columns]
+        padded[:, rows:] = padded[:, rows - 1 : rows]
     return padded.reshape(-1, width)
 
 
@@ -60,12 +69,14 @@ def constant_tiles(constant: Constant, operand: TileAccess, tile: tuple[int, int
     return matrix
 
 
-def _elements(flat: Array, view: Matrix) -> Array:
+def _elements(flat: Array, view: Matrix, pads: Pads) -> Array:
     if not view.count:
         return np.ascontiguousarray(_strided(flat, view))
     step = view.strides[-1]
     folded = np.zeros(math.prod(view.shape), flat.dtype)
     folded[: view.count] = flat[view.offset : view.offset + step * (view.count - 1) + 1 : step]
+    if pads is Pads.LAST:
+        folded[view.count :] = folded[view.count - 1]
     return folded.reshape(view.shape)
 
 

@@ -35,7 +35,8 @@ def _operand(operand: TileAccess) -> str:
     count = f", {view.count} of them" if view.count else ""
     kind = f"{view.dtype.short}" + ("" if view.dtype is view.tile_dtype else f" as {view.tile_dtype.short}")
     axes = [axis if axis is not None else "-" for axis in operand.axes]
-    return f"{'written ' if operand.is_written else ''}{source} {kind} {place}{count} along {axes}"
+    beside = "" if operand.pads is t.Pads.ANY else f", {operand.pads.value} beside them"
+    return f"{'written ' if operand.is_written else ''}{source} {kind} {place}{count} along {axes}{beside}"
 
 
 def _step(step: Step) -> str:
