@@ -54,6 +54,18 @@ WHOLE: dict[str, tuple[Callable[[], zyx.Tensor], object]] = {
         lambda: zyx.nn.RMSNorm(70, eps=1e-6)(zyx.Tensor(A)),
         A / np.sqrt((A * A).mean(1, keepdims=True) + np.float32(1e-6)),
     ),
+    "choice": (lambda: zyx.where(zyx.Tensor(A) > 0, zyx.Tensor(B), 0.5), np.where(A > 0, B, np.float32(0.5))),
+    "bounds": (lambda: zyx.clip(zyx.Tensor(A), -1, 1), np.clip(A, -1, 1)),
+    "gradient of relu": (
+        lambda: zyx.grad(lambda x: (zyx.relu(x) * zyx.Tensor(B)).sum())(zyx.Tensor(A)),
+        np.where(A > 0, B, 0),
+    ),
+    "padding": (
+        lambda: zyx.pad(zyx.Tensor(A), ((1, 2), (3, 4)), value=2.0) + 1,
+        np.pad(A, ((1, 2), (3, 4)), constant_values=2) + 1,
+    ),
+    "side by side": (lambda: zyx.cat([zyx.Tensor(A), zyx.Tensor(B)], axis=1) + 1, np.concatenate([A, B], 1) + 1),
+    "triangle": (lambda: zyx.tril(zyx.Tensor(A)), np.tril(A)),
 }
 
 #: What the simulator has and the language's compiler does not: specification, appendix D.
@@ -90,6 +102,32 @@ def test_comparisons_are_those_of_ieee(op: str, runtime: Runtime):
     x, y = np.meshgrid(SPECIAL, SPECIAL)
     found = getattr(zyx, op)(zyx.Tensor(x), zyx.Tensor(y)).numpy()
     np.testing.assert_array_equal(found, getattr(np, op)(x, y))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_not_chosen_may_be_nan(dtype: str, runtime: Runtime):
+    x = A.copy()
+    x[3, 4], x[5], x[6], x[7] = np.nan, np.inf, -np.inf, -0.0
+
+    def chosen(device: str) -> zyx.Tensor:
+        left, right = (zyx.Tensor(each, device=device).astype(dtype) for each in (x, B))
+        return zyx.where(right > 0, right * 2, left)
+
+    found = chosen("tenstorrent").realize()
+    assert sum(program.repeated for program in programs_of(runtime)) > 0
+    wanted = chosen("interpreter").astype(zyx.float32).numpy()
+    np.testing.assert_array_equal(found.astype(zyx.float32).numpy(), wanted)
+
+
+def test_choices_without_nan_are_not_repeated(fresh):
+    runtime = fresh(grid_rows=2, grid_columns=2)
+    x = A.copy()
+    x[5], x[6] = np.inf, -np.inf
+    with use(runtime):
+        for _ in range(2):
+            found = zyx.where(zyx.Tensor(x) > 0, zyx.Tensor(x), zyx.Tensor(B) @ zyx.Tensor(B).T[:, :70])
+            np.testing.assert_allclose(found.numpy(), np.where(x > 0, x, B @ B.T[:, :70]), rtol=1e-5, atol=1e-5)
+        assert not any(program.repeated for program in programs_of(runtime))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from zyx.backend import Event, PoolBuffer
+    from zyx.dtype import DType
     from zyx.errors import BackendError
     from zyx.tiles.data import Matrix
     from zyx_backend_tenstorrent.driver import Servant, Tensor
@@ -177,6 +178,15 @@ class TenstorrentPool(CachingPool[Memory, int]):
         self._as_bytes(memory)
         self._forget(memory)
         self._store(memory, matrix, tensor, self._flat(buffer, matrix))
+
+    def elements(self, buffer: TenstorrentBuffer, dtype: DType, *, is_written: bool) -> Array:
+        """Return the elements of a buffer, on its memory, for the host to read, or to write as well."""
+        self._as_bytes(buffer.memory)
+        if is_written:
+            self._forget(buffer.memory)
+        size = dtype.itemsize
+        found: Array = buffer.memory.data[: buffer.nbytes // size * size].view(dtype.numpy)
+        return found
 
     def _as_bytes(self, memory: Memory) -> None:
         """Have the bytes of a piece of memory say what it has."""

@@ -35,14 +35,14 @@ def local_bytes(program: TileProgram) -> int:
             rows, columns = program.block_of(step.to)
             blocks = BLOCKS_OF_A_BUFFER if isinstance(step, Cast) else 1
             total += blocks * rows * columns * height * width * step.dtype.itemsize
-    return total
+    return total + sum(BLOCKS_OF_A_BUFFER * height * width * dtype.itemsize for dtype in program.doubted)
 
 
 def buffers_of(program: TileProgram) -> int:
-    """Return how many buffers a program has: one for each operand that it loads or stores, and for each cast."""
+    """Return how many buffers a program has: for each operand that it loads or stores, each cast, and doubts."""
     steps = [step for sweep in program.sweeps for step in sweep.steps]
     operands = {step.operand for step in steps if isinstance(step, Load | Put)}
-    return len(operands) + sum(isinstance(step, Cast) for step in steps)
+    return len(operands) + sum(isinstance(step, Cast) for step in steps) + len(program.doubted)
 
 
 def with_blocks(program: TileProgram, info: DeviceInfo, whole: Sequence[int] = ()) -> TileProgram:

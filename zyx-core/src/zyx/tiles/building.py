@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import UnsupportedError
 from zyx.nest import expr as e
+from zyx.nest.accesses import expressions_of
 from zyx.nest.data import Compute, Scan, Store, params_of
 from zyx.tiles import data as t
 from zyx.tiles.data import Pads, TileOp
-from zyx.tiles.expressions import Steps, tile_dtype_of
+from zyx.tiles.expressions import Steps, is_number, tile_dtype_of
 from zyx.tiles.views import Frame, columns_folded
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Building:
                     raise UnsupportedError("a scan has no tile program")
                 case Store():
                     self.stores.append(statement)
-        self.steps = Steps(info, self.inlined)
+        self.steps = Steps(info, self.inlined, Pads.LAST if self._has_doubts() else Pads.ANY)
         self.whole: list[int] = []
         self._tiles: TileUnit = info.tiles
         self._axes: list[t.Axis] = []
@@ -69,6 +70,17 @@ class Building:
             tuple(self.steps.values),
             tuple(params_of([self.nest])),
         )
+
+    def _has_doubts(self) -> bool:
+        """Whether it chooses among values that may be NaN: what is in pads is to be NaN only where an element is."""
+        chosen = {
+            branch
+            for statement in self.nest.statements
+            for each in expressions_of(statement)
+            if isinstance(each, e.Select)
+            for branch in (each.x, each.y)
+        }
+        return any(not is_number(branch, self.inlined) for branch in chosen)
 
     # ---- axes and frames
 

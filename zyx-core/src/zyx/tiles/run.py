@@ -12,7 +12,7 @@ from zyx.semantics import apply_binary, apply_cast, apply_unary
 from zyx.tiles import data as t
 from zyx.tiles.data import TileOp
 from zyx.tiles.places import blocks_of_results, place_of
-from zyx.tiles.staging import constant_tiles, from_tiles, shape_in_tiles, to_tiles
+from zyx.tiles.staging import constant_tiles, elements_in_tiles, from_tiles, has_pads, shape_in_tiles, to_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ def run_program(program: TileProgram, arguments: Sequence[Array]) -> None:
     matrices: list[Array] = []
     for operand in program.operands:
         match operand.source:
-            case t.Constant() as constant:
-                matrices.append(constant_tiles(constant, operand, program.tile))
+            case t.Constant() | t.Ramp():
+                matrices.append(constant_tiles(operand, program.tile))
             case t.LaunchArgument(param=param):
                 if operand.is_written:
                     rows, columns = shape_in_tiles(operand.view, program.tile)
@@ -61,9 +61,8 @@ def run_program(program: TileProgram, arguments: Sequence[Array]) -> None:
 def _loaded(flat: Array, operand: t.TileAccess, tile: tuple[int, int]) -> Array:
     """Return the tiles of what is read; NaN where a program may find anything, since it must not matter."""
     found = to_tiles(flat, operand.view, tile, operand.pads)
-    if operand.pads is t.Pads.ANY:
-        ones = np.ones(len(flat), flat.dtype)
-        found[to_tiles(ones, operand.view, tile) == 0] = np.nan
+    if operand.pads is t.Pads.ANY and has_pads(operand.view, tile):
+        found[~elements_in_tiles(operand.view, tile)] = np.nan
     return found
 
 
@@ -96,6 +95,8 @@ class _Block:
                 values[to] = _apply1(op, values[x])
             case t.Apply2(to=to, op=op, x=x, y=y):
                 values[to] = _apply2(op, values[x], values[y])
+            case t.Choose(to=to, condition=condition, x=x, y=y):
+                values[to] = np.where(values[condition] != 0, values[x], values[y])
             case t.Spread(to=to, x=x, rows=rows, columns=columns):
                 block = values[x][:1] if rows else values[x]
                 block = block[:, :1] if columns else block
@@ -137,7 +138,7 @@ class _Block:
 
 def _apply1(op: TileOp, x: Array) -> Array:
     if op is TileOp.SIGN:
-        return np.nan_to_num(np.sign(x), nan=0.0).astype(x.dtype)
+        return np.where(np.isnan(x), np.zeros_like(x), np.sign(x))
     if op is TileOp.RELU:
         return apply_binary(BinaryOp.MAX, x, np.zeros_like(x))
     return apply_unary(_UNARY[op], x)
