@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,9 @@ CHOICES: dict[str, Callable[[zyx.Tensor, zyx.Tensor], zyx.Tensor]] = {
     "sigmoid": lambda x, y: zyx.sigmoid(x),
     "silu": lambda x, y: zyx.silu(x),
     "tanh gelu": lambda x, y: zyx.gelu(x, approximate="tanh"),
+    "gelu": lambda x, y: zyx.gelu(x),
+    "gradient of gelu": lambda x, y: zyx.grad(lambda x: (zyx.gelu(x) * y.detach()).sum())(x),
+    "softplus": lambda x, y: zyx.softplus(x),
     "variance": lambda x, y: x.var(axis=1),
     "triangle": lambda x, y: zyx.tril(x),
     "padding": lambda x, y: zyx.pad(x, ((1, 2), (3, 4)), value=2.0),
@@ -67,6 +71,21 @@ def test_choices_stay_on_the_device(name: str, x: np.ndarray, runtime: Runtime):
     with zyx.device("interpreter"):
         wanted = CHOICES[name](zyx.Tensor(x), zyx.Tensor(B)).numpy()
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("name", "ulps"), [("erf", 3), ("log1p", 3)])
+def test_functions_that_are_written_in_others_are_exact_to_some_ulps(name: str, ulps: int, runtime: Runtime):
+    reference = {"erf": math.erf, "log1p": lambda x: math.log1p(x) if x > -1 else -math.inf}[name]
+    magnitudes = np.geomspace(1e-12, 50, 4000).astype(np.float32)
+    x = np.concatenate([magnitudes, -magnitudes if name == "erf" else -magnitudes[magnitudes <= 1]])
+    found = getattr(zyx, name)(zyx.Tensor(x)).numpy()
+    wanted = np.array([reference(float(each)) for each in x])
+    distance = np.abs(found - wanted) / np.spacing(np.abs(wanted).astype(np.float32))
+    assert distance.max() <= ulps
+    special = np.array([np.nan, np.inf, 0.0, -np.inf if name == "erf" else -1.0], np.float32)
+    with zyx.device("interpreter"):
+        wanted = getattr(zyx, name)(zyx.Tensor(special)).numpy()
+    np.testing.assert_array_equal(getattr(zyx, name)(zyx.Tensor(special)).numpy(), wanted)
 
 
 def test_what_is_not_chosen_may_be_nan(runtime: Runtime):

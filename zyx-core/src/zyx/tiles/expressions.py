@@ -26,6 +26,7 @@ from zyx.nest.masks import conjunction, tests_of
 from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
 from zyx.semantics import apply_binary, apply_unary
 from zyx.tiles import data as t
+from zyx.tiles import functions
 from zyx.tiles.data import TileOp
 from zyx.tiles.views import boxes_of, strides_of
 
@@ -46,6 +47,7 @@ _UNARY: Final = {
     UnaryOp.EXP2: TileOp.EXP2, UnaryOp.EXPM1: TileOp.EXPM1, UnaryOp.LOG: TileOp.LOG, UnaryOp.SIN: TileOp.SIN,
     UnaryOp.COS: TileOp.COS, UnaryOp.TANH: TileOp.TANH, UnaryOp.ATAN: TileOp.ATAN,
 }  # fmt: skip
+_COMPOSED: Final = {UnaryOp.LOG2: functions.log2, UnaryOp.LOG1P: functions.log1p, UnaryOp.ERF: functions.erf}
 _BINARY: Final = {
     BinaryOp.ADD: TileOp.ADD, BinaryOp.SUB: TileOp.SUB, BinaryOp.MUL: TileOp.MUL, BinaryOp.DIV: TileOp.DIV,
     BinaryOp.MAX: TileOp.MAX, BinaryOp.MIN: TileOp.MIN,
@@ -261,9 +263,9 @@ class Steps:
     def _unary(self, op: UnaryOp, x: int) -> int:
         if op is UnaryOp.NOT:
             return self._not(x)
-        if op is UnaryOp.LOG2:
-            logarithm = self.apply1(TileOp.LOG, x)
-            return self.apply2(TileOp.MUL, logarithm, self.fill(1 / math.log(2), logarithm))
+        if op in _COMPOSED:
+            dtype = self.values[x].dtype
+            return self.cast(_COMPOSED[op](self, self.cast(x, dtypes.float32)), dtype)
         if op not in _UNARY:
             raise UnsupportedError(f"{op.value} is not computed on tiles")
         return self.apply1(_UNARY[op], x)
