@@ -176,6 +176,14 @@ def test_results_stay_tiles_until_they_are_read(device: TenstorrentDevice, runti
     np.testing.assert_array_equal(x.numpy(), np.full((64, 64), 32, np.float32))
 
 
+def test_transposed_results_are_not_staged_again(device: TenstorrentDevice, runtime: Runtime):
+    w = zyx.Tensor(np.ones((64, 64), np.float32)).realize()
+    x = (w * 2.0).realize()
+    before = device.pool.staged_tiles
+    (w.T @ x.T).realize()
+    assert device.pool.staged_tiles == before
+
+
 def test_a_buffer_is_read_as_another_matrix_than_it_was_written(runtime: Runtime):
     x = zyx.Tensor(A).realize()
     doubled = (x * 2).realize()

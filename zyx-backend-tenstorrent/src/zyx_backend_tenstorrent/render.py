@@ -222,6 +222,8 @@ class _Writer:
                 self._line(f"with c{to}.reserve() as block:")
                 self._line(f"{_INDENT}block.store(t{x})")
                 self._open(f"with c{to}.wait() as t{to}:")
+            case t.Turn(to=to, x=x):
+                self._line(f"t{to} = ttl.block.transpose(t{x})")
             case t.Reduce(to=to, op=op, x=x, rows=rows, columns=columns):
                 dims = _dims(rows=rows, columns=columns)
                 self._line(f"t{to} = {_REDUCE[op]}(t{x}, dims={dims}, shape={self._program.block_of(to)})")

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx.tiles.data import TileProgram
 
-_FLOAT: Final = Capability(
-    unary_ops(dtypes.float32), binary_ops(dtypes.float32) - {BinaryOp.MOD, BinaryOp.POW}
-)
+_FLOAT: Final = Capability(unary_ops(dtypes.float32), binary_ops(dtypes.float32) - {BinaryOp.MOD, BinaryOp.POW})
 _BOOL: Final = Capability(unary_ops(dtypes.bool_), binary_ops(dtypes.bool_) - COMPARISONS)
 
 

@@ -233,6 +233,14 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """``to = x`` with its rows as columns: a block, and each of its tiles. `x` is loaded, and tiles are squares."""
+
+    to: int
+    x: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reduce:
     """``to = x`` combined by ADD or MAX: over the rows to its first row, over the columns to its first column."""
 
@@ -278,7 +286,9 @@ class Put:
     x: int
 
 
-Step: TypeAlias = Load | Fill | Apply1 | Apply2 | Choose | Spread | Cast | Reduce | Multiply | Begin | Combine | Put
+Step: TypeAlias = (
+    Load | Fill | Apply1 | Apply2 | Choose | Spread | Cast | Turn | Reduce | Multiply | Begin | Combine | Put
+)
 
 
 @dataclass(frozen=True, slots=True)

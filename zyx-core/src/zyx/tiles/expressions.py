@@ -28,7 +28,7 @@ from zyx.semantics import apply_binary, apply_unary
 from zyx.tiles import data as t
 from zyx.tiles import functions
 from zyx.tiles.data import TileOp
-from zyx.tiles.views import boxes_of, strides_of
+from zyx.tiles.views import boxes_of, strides_of, turned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -233,7 +233,19 @@ class Steps:
         if read.dtype is not wanted and not (wanted is dtypes.float32 and read.dtype in WIDENED):
             raise UnsupportedError(f"{read.param} of {read.dtype} cannot be read as tiles of {wanted}")
         view, axes = frame.view(read.param, read.index, wanted, boxes_of(read.mask) if read.mask is not None else {})
-        return self.load(t.TileAccess(t.LaunchArgument(read.param), view, axes))
+        source = t.LaunchArgument(read.param)
+        if not self._is_turned(view, axes):
+            return self.load(t.TileAccess(source, view, axes))
+        x = self.load(t.TileAccess(source, turned(view), (*axes[:-2], axes[-1], axes[-2])))
+        to = self.new(wanted, *axes[-2:])
+        self.steps.append(t.Turn(to, x))
+        return to
+
+    def _is_turned(self, view: t.Matrix, axes: tuple[int | None, ...]) -> bool:
+        """Whether a matrix is better loaded with its rows as columns: as it lies in the buffer, and others read it."""
+        assert self._info.tiles is not None  # or no steps were written for it
+        is_square = self._info.tiles.rows == self._info.tiles.columns
+        return is_square and None not in axes[-2:] and not view.count and 0 < view.strides[-2] < view.strides[-1]
 
     def _reference(self, ref: e.Ref, frame: Frame, wanted: DType) -> int:
         if ref.mask is not None or not all(map(e.is_current, ref.indices, ref.value.ranges)):

@@ -103,6 +103,8 @@ class _Block:
                 values[to] = np.broadcast_to(block, self._shape(to))
             case t.Cast(to=to, x=x, dtype=dtype):
                 values[to] = apply_cast(values[x], dtype)
+            case t.Turn(to=to, x=x):
+                values[to] = values[x].T
             case t.Reduce(to=to, op=op, x=x, rows=rows, columns=columns):
                 values[to] = self._reduced(step, values[x])
             case t.Multiply(to=to, x=x, y=y):

@@ -59,6 +59,8 @@ def _step(step: Step) -> str:
             return f"t{to} = spread t{x}{' rows' if rows else ''}{' columns' if columns else ''}"
         case t.Cast(to=to, x=x, dtype=dtype):
             return f"t{to} = {dtype.short} of t{x}"
+        case t.Turn(to=to, x=x):
+            return f"t{to} = t{x} turned"
         case t.Reduce(to=to, op=op, x=x, rows=rows, columns=columns):
             return f"t{to} = {op.value} of{' rows' if rows else ''}{' columns' if columns else ''} of t{x}"
         case t.Multiply(to=to, x=x, y=y):

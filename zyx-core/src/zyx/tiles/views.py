@@ -128,6 +128,12 @@ class Frame:
         return replace(view, within=tuple(boxes.values())), (row_axis, column_axis)
 
 
+def turned(view: Matrix) -> Matrix:
+    """Return the view of the same elements with rows as columns."""
+    shape, strides, within = ((*of[:-2], *of[:-3:-1]) for of in (view.shape, view.strides, view.within))
+    return replace(view, shape=shape, strides=strides, within=within)
+
+
 def boxes_of(mask: Expr) -> dict[Range, tuple[int, int]]:
     """Return from where to where a mask holds along each range that it tests.
 
