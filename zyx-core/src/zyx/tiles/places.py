@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx.tiles.data import Load, Put
+from zyx.tiles.staging import shape_in_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +48,15 @@ def blocks_in_order(program: TileProgram) -> tuple[int, int]:
     """Return rows and columns of a table with a place for each block of results: the last outer axis is the columns."""
     counts = [program.axes[axis].blocks for axis in program.outer]
     return math.prod(counts[:-1]), math.prod(counts[-1:])
+
+
+def least_tiles_moved(program: TileProgram) -> int:
+    """Return how many tiles there are to load and to store: each tile of each matrix once, numbers and ramps included."""
+    least = 0
+    for operand in program.operands:
+        rows, columns = shape_in_tiles(operand.view, program.tile)
+        least += rows * columns
+    return least
 
 
 def tiles_moved(program: TileProgram) -> int:
