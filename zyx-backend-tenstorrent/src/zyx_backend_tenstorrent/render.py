@@ -242,8 +242,14 @@ class _Writer:
         bounded = f"ttl.math.min(t{step.x}, t{to}), ttl.math.min(t{step.y}, ttl.math.neg(t{to}))"
         self._line(f"t{to} = ttl.math.max({bounded})")
         for value in step.doubted:
-            doubt, one = self._doubts[self._program.values[value].dtype], self._filled(1.0, value)
-            is_number = f"ttl.math.sign(ttl.math.abs(t{value}) + {one})"
+            known, one = self._program.values[value], self._filled(1.0, value)
+            doubt, looked_at = self._doubts[known.dtype], f"t{value}"
+            if dims := _dims(
+                rows=known.rows is None, columns=known.columns is None
+            ):  # the rest of its tiles is no value
+                shape = self._program.block_of(value)
+                looked_at = f"ttl.block.broadcast({looked_at}, dims={dims}, shape={shape})"
+            is_number = f"ttl.math.sign(ttl.math.abs({looked_at}) + {one})"
             self._line(f"block = ttl.math.reduce_max({one} - {is_number}, dims=[0, 1], shape=(1, 1))")
             self._line(f"{doubt} = ttl.math.max({doubt}, block)")
 

@@ -33,6 +33,7 @@ SPECIAL[5], SPECIAL[6], SPECIAL[7], SPECIAL[8] = np.inf, -np.inf, -0.0, np.nan
 CHOICES: dict[str, Callable[[zyx.Tensor, zyx.Tensor], zyx.Tensor]] = {
     "where": lambda x, y: zyx.where(x > 0, y, x),
     "where not": lambda x, y: zyx.where(x > 0, 0.0, y),
+    "where it is nan": lambda x, y: zyx.where(x > 0, y, float("nan")) + zyx.where(y > 0, float("nan"), x),
     "clip": lambda x, y: zyx.clip(x, -1, 1),
     "relu": lambda x, y: zyx.relu(x) * y,
     "gradient of relu": lambda x, y: zyx.grad(lambda x: (zyx.relu(x) * y.detach()).sum())(x),
@@ -91,6 +92,34 @@ def test_functions_that_are_written_in_others_are_exact_to_some_ulps(name: str, 
 def test_what_is_not_chosen_may_be_nan(runtime: Runtime):
     x, y = zyx.Tensor(A), zyx.Tensor(np.full_like(A, np.nan))
     np.testing.assert_array_equal(zyx.where(x > 0, x, y).numpy(), np.where(A > 0, A, np.nan))
+
+
+def test_whole_numbers_are_compared_with_numbers_and_places(runtime: Runtime):
+    edge = 1 << 24
+    labels = np.array([0, 1, 69, -1, 5, edge - 1, edge, edge + 1, -edge - 1, (1 << 62) + 1, -(1 << 62)])
+    x, places = zyx.Tensor(labels), zyx.arange(70)
+    for found, wanted in (
+        (x[:, None] == places, labels[:, None] == np.arange(70)),
+        (x < 5, labels < 5),
+        (x >= edge - 1, labels >= edge - 1),
+        (x != 69, labels != 69),
+    ):
+        assert {step["device"] for step in zyx.explain_plan(found)["steps"]} == {"tiles:0"}
+        np.testing.assert_array_equal(found.numpy(), wanted)
+    np.testing.assert_array_equal((x == edge + 1).numpy(), labels == edge + 1)
+    np.testing.assert_array_equal((x == zyx.Tensor(labels[::-1].copy())).numpy(), labels == labels[::-1])
+
+
+def test_cross_entropy_stays_on_the_device(runtime: Runtime):
+    labels = RNG.integers(0, 70, 50)
+
+    def loss(x: zyx.Tensor) -> zyx.Tensor:
+        return zyx.cross_entropy(x, zyx.Tensor(labels, device=x.device))
+
+    found = zyx.grad(loss)(zyx.Tensor(A))
+    assert {step["device"] for step in zyx.explain_plan(found)["steps"]} == {"tiles:0"}
+    wanted = zyx.grad(loss)(zyx.Tensor(A, device="interpreter")).numpy()
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-7)
 
 
 def test_masked_rows_of_scores_are_shares(runtime: Runtime):

@@ -13,7 +13,7 @@ from zyx import dtype as dtypes
 from zyx.fusion.cost import is_source
 from zyx.fusion.movement import MOVEMENT
 from zyx.graph import node as n
-from zyx.ops import BinaryOp, ReduceOp
+from zyx.ops import COMPARISONS, BinaryOp, ReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,8 @@ def is_elsewhere(node: Node, info: DeviceInfo) -> bool:
     def computes(dtype: DType) -> bool:
         return dtype.is_bool or info.can_compute(dtype)
 
-    if _is_place(node) or (isinstance(node, n.Binary) and all(map(_is_place, node.sources))):
-        return False
+    if _is_place(node) or (isinstance(node, n.Binary) and node.op in COMPARISONS and any(map(_is_place, node.sources))):
+        return False  # whole numbers are compared with places, or with one number
     match node:
         case n.Unary(op=op):
             capability = info.capabilities.get(node.dtype)

@@ -80,7 +80,7 @@ class Building:
             if isinstance(each, e.Select)
             for branch in (each.x, each.y)
         }
-        return any(not is_number(branch, self.inlined) for branch in chosen)
+        return any(not isinstance(branch, e.Literal) and not is_number(branch, self.inlined) for branch in chosen)
 
     # ---- axes and frames
 

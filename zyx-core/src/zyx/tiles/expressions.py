@@ -233,11 +233,13 @@ class Steps:
         if read.dtype is not wanted and not (wanted is dtypes.float32 and read.dtype in WIDENED):
             raise UnsupportedError(f"{read.param} of {read.dtype} cannot be read as tiles of {wanted}")
         view, axes = frame.view(read.param, read.index, wanted, boxes_of(read.mask) if read.mask is not None else {})
-        source = t.LaunchArgument(read.param)
+        return self._loaded_as_it_lies(t.LaunchArgument(read.param), view, axes)
+
+    def _loaded_as_it_lies(self, source: t.LaunchArgument, view: t.Matrix, axes: tuple[int | None, ...]) -> int:
         if not self._is_turned(view, axes):
             return self.load(t.TileAccess(source, view, axes))
         x = self.load(t.TileAccess(source, turned(view), (*axes[:-2], axes[-1], axes[-2])))
-        to = self.new(wanted, *axes[-2:])
+        to = self.new(view.tile_dtype, *axes[-2:])
         self.steps.append(t.Turn(to, x))
         return to
 
@@ -284,6 +286,10 @@ class Steps:
 
     def _binary(self, expr: e.Apply2, frame: Frame) -> int:
         op = expr.op
+        if op in COMPARISONS and expr.x.dtype.is_integer:
+            return self._compared(
+                op, *(self._whole_number(*pair, frame) for pair in ((expr.x, expr.y), (expr.y, expr.x)))
+            )
         self._check(op, expr.x.dtype)
         if isinstance(expr.x, e.Literal) and not isinstance(expr.y, e.Literal):
             y = self.value_of(expr.y, frame)
@@ -301,6 +307,25 @@ class Steps:
         if op not in _BINARY:
             raise UnsupportedError(f"{op.value} is not computed on tiles")
         return self.apply2(_BINARY[op], x, y)
+
+    def _whole_number(self, x: Expr, other: Expr, frame: Frame) -> int:
+        """Return a whole number that is compared with another one, as float32.
+
+        One that is read is rounded when it is staged. What it is compared with is a number or a place that float32 has,
+        and so are those beside it: the result is the same.
+        """
+        index = _index_below(x) if isinstance(x, e.Convert) else None
+        if index is not None:
+            return self._index(index, frame)
+        if isinstance(x, e.Literal) and abs(x.value) < _EXACT:
+            return self.constant(float(x.value), dtypes.float32)
+        is_bounded = isinstance(other, e.Literal) or (isinstance(other, e.Convert) and _index_below(other) is not None)
+        if isinstance(x, e.Read) and is_bounded:
+            view, axes = frame.view(
+                x.param, x.index, dtypes.float32, boxes_of(x.mask) if x.mask is not None else {}
+            )  # fmt: skip
+            return self._loaded_as_it_lies(t.LaunchArgument(x.param), view, axes)
+        raise UnsupportedError(f"whole numbers of {x.dtype} are compared that float32 need not have")
 
     def _compared(self, op: BinaryOp, x: int, y: int) -> int:
         match op:
@@ -333,6 +358,9 @@ class Steps:
         if isinstance(expr.y, e.Literal) and {*conjunction(expr.condition)} <= {*tests_of(expr.x, expr.y.value)}:
             return self.value_of(expr.x, frame, wanted)  # as what is read under a mask, and 0 elsewhere
         condition = self.cast(self.value_of(expr.condition, frame), wanted)
+        for branch, other, holds in ((expr.x, expr.y, False), (expr.y, expr.x, True)):
+            if isinstance(branch, e.Literal) and math.isnan(branch.value):
+                return self._unless(condition if holds else self._not(condition), self.value_of(other, frame))
         x, y = (
             self.fill(float(each.value), condition) if isinstance(each, e.Literal) else self.value_of(each, frame)
             for each in (expr.x, expr.y)
@@ -351,6 +379,11 @@ class Steps:
         to = self.new(wanted, rows, columns)
         self.steps.append(t.Choose(to, condition, x, y, tuple(dict.fromkeys(doubted))))
         return to
+
+    def _unless(self, condition: int, x: int) -> int:
+        """Return a value where a condition is 1, and NaN elsewhere, which is the root of -1."""
+        less = self.apply2(TileOp.SUB, condition, self.fill(1.0, condition))
+        return self.apply2(TileOp.SUB, x, self.apply1(TileOp.SQRT, less))
 
     def _check(self, op: UnaryOp | BinaryOp, dtype: DType) -> None:
         capability = self._info.capabilities.get(dtype)

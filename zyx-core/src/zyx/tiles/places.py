@@ -51,7 +51,7 @@ def blocks_in_order(program: TileProgram) -> tuple[int, int]:
 
 
 def least_tiles_moved(program: TileProgram) -> int:
-    """Return how many tiles there are to load and to store: each tile of each matrix once, numbers and ramps included."""
+    """Return how many tiles there are to load and to store, each once; those of numbers and ramps as well."""
     least = 0
     for operand in program.operands:
         rows, columns = shape_in_tiles(operand.view, program.tile)
