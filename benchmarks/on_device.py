@@ -188,7 +188,8 @@ def steps_of_training(d: Draw) -> Make:
             found = activation(x(device) @ w) @ w2(device)
             return ((found - y(device)) ** 2).mean() if is_squares else zyx.cross_entropy(found, labels(device))
 
-        return zyx.grad(loss)(w1(device))
+        found: zyx.Tensor = zyx.grad(loss)(w1(device))
+        return found
 
     return make
 
@@ -215,8 +216,8 @@ def moves(d: Draw) -> Make:
     x, y = d.normal(m, n), d.normal(m, n)
     op: Callable[[zyx.Tensor, zyx.Tensor], zyx.Tensor] = d.pick(
         lambda x, y: zyx.pad(x, ((1, 2), (3, 0)), value=1.0) * 2.0,
-        lambda x, y: zyx.cat([x, y * 2.0], axis=0),
-        lambda x, y: zyx.cat([x, y], axis=1) + 1.0,
+        lambda x, y: zyx.concat([x, y * 2.0], axis=0),
+        lambda x, y: zyx.concat([x, y], axis=1) + 1.0,
         lambda x, y: zyx.stack([x, y], axis=0) + 1.0,
         lambda x, y: x[1:, 2:] - y[:-1, :-2],
         lambda x, y: x.T + 1.0,

@@ -99,3 +99,20 @@ def test_what_is_multiplied_need_not_be_zero_in_pads(runtime: Runtime):
     steps = zyx.explain_plan(found)["steps"]
     assert {step["device"] for step in steps} == {"tiles:0"}
     np.testing.assert_allclose(found.numpy(), np.exp(A) @ (w + 1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 32), (8, 8), (32, 16)])
+def test_tiles_may_have_other_sizes(rows: int, columns: int):
+    w = RNG.standard_normal((60, 70)).astype(np.float32)
+
+    def shares(device: str) -> zyx.Tensor:
+        scores = zyx.softmax(zyx.Tensor(A, device=device), axis=1)
+        return zyx.where(scores > 0.01, scores, 1.0)
+
+    wanted = shares("interpreter").numpy()
+    with open_tiles(tiles_info(rows, columns)) as runtime, use(runtime):
+        found = shares("tiles")
+        assert {step["device"] for step in zyx.explain_plan(found)["steps"]} == {"tiles:0"}
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-5, atol=2e-5)
+        product = (found @ zyx.Tensor(w).T).numpy()  # by the host, where tiles are no squares
+    np.testing.assert_allclose(product, wanted @ w.T, rtol=1e-4, atol=1e-4)

@@ -33,6 +33,7 @@ class Building:
         inlined: The others, whose values are computed where they are needed.
         steps: Those of the sweep that is being written.
         whole: Axes of which a block has all tiles.
+        has_squares: Whether tiles have as many rows as columns.
     """
 
     def __init__(self, nest: Nest, info: DeviceInfo) -> None:
@@ -54,6 +55,7 @@ class Building:
                     self.stores.append(statement)
         self.steps = Steps(info, self.inlined, Pads.LAST if self._has_doubts() else Pads.ANY)
         self.whole: list[int] = []
+        self.has_squares = info.tiles.rows == info.tiles.columns
         self._tiles: TileUnit = info.tiles
         self._axes: list[t.Axis] = []
         self._sweeps: list[t.Sweep] = []

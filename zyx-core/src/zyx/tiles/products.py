@@ -53,6 +53,8 @@ def write_product(
         raise UnsupportedError(f"products of {dtype} are not added up on tiles")
     if len(statement.reduced) != 1 or set(ranges) != set(statement.value.ranges):
         raise UnsupportedError("a sum of products along several ranges, or of other results, has no tile program")
+    if not building.has_squares:
+        raise UnsupportedError("products go by tiles that are squares, and those of the device are none")
     (depth,) = statement.reduced
     (left, rows), (right, columns) = sides
     batch = building.batch([range_ for range_ in ranges if range_ not in (rows, columns)])

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from zyx.kernel.build import Builder
     from zyx.kernel.data import ValueId
 
+#: T of the module's formula.
 SMALL: Final = {dtypes.float32: 0.5, dtypes.float64: 1.0}
-# |x| from which the result rounds to 1, and to which Q was fitted.
+#: |x| from which the result rounds to 1, and to which Q was fitted.
 SATURATION: Final = {dtypes.float32: 3.95, dtypes.float64: 5.95}
+#: The polynomials of the formula, the lowest power first.
 P: Final = {
     dtypes.float32: (
         0.12837916612625122, -0.37612611055374146, 0.11282850801944733, -0.026758259162306786, 0.0047191595658659935,
