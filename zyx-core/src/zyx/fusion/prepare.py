@@ -114,14 +114,14 @@ def prepare(
         sources = [new[source] for source in node.sources]
         merged = sum_of_windows(graph, node, new, users, summed) if has_windows and isinstance(node, n.Reduce) else None
         if has_weights and isinstance(node, n.Cast) and isinstance(node.sources[0], n.Reduce):
-            merged = _attended(graph, node, new, users, info)
+            merged = attention.attended(graph, node, new, users, info)
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _sum_of_products(graph, node, new, users, info) or _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
             current = _sorted(graph, current, info, variant)
         elif isinstance(current, n.Fourier) and current is not sources[0]:
-            current = _transformed(graph, current, info, variant)
+            current = fourier.transformed(graph, current, info, variant)
         elif isinstance(current, n.Where) and (whole := interleaved(current)) is not None:
             current = graph.reshape(whole, current.shape)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
@@ -149,11 +149,6 @@ def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, variant: int) -> Node:
     return sorting.sort_order(graph, node, info, variant)
 
 
-def _transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, variant: int) -> Node:
-    """Return what `transformed` does; imported where something is transformed."""
-    return fourier.transformed(graph, node, info, variant)
-
-
 def count_variants(order: Sequence[Node], info: DeviceInfo) -> int:
     """Return how many variants of prepared nodes there are, for devices that refuse what the first ones become."""
     if any(isinstance(node, n.Sort) and node.storage is None for node in order):
@@ -166,13 +161,6 @@ def count_variants(order: Sequence[Node], info: DeviceInfo) -> int:
 def _may_attend(order: Sequence[Node], info: DeviceInfo) -> bool:
     """Whether there may be attention among nodes that has a hand-written kernel."""
     return bool(info.wmma) and any(isinstance(node, n.Unary) and node.op is UnaryOp.EXP for node in order)
-
-
-def _attended(
-    graph: Graph, node: n.Cast, new: Mapping[Node, Node], users: Mapping[Node, int], info: DeviceInfo
-) -> Node | None:
-    """Return what `attended` does; imported where it may be."""
-    return attention.attended(graph, node, new, users, info)
 
 
 def _check_size(node: Node) -> None:
