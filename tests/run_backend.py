@@ -70,6 +70,9 @@ WITHOUT_DEVICE: Final = (
     "test_tuned_numbers.py",
 )
 
+#: Tests that the environment `examples` runs with the CPU backend.
+OF_EXAMPLES: Final = ("test_examples.py", "test_real_networks.py")
+
 #: What makes drivers compile in haste where tests are of zyx and of what is around kernels, by environments. Where
 #: kernels are what is tested, drivers optimise: two thirds of the time of PoCL, a fifth of that of LLVM for Vulkan on a
 #: processor, and of Intel's runtime, which makes vectors of work-items.
@@ -121,6 +124,7 @@ def main(environment: str, arguments: list[str]) -> int:
         list_of_failures = folder / "expected_failures.txt"
         expected = [f"--zyx-xfails={list_of_failures}"] if list_of_failures.exists() else []
         left_out = ["packages", *([] if name == "interpreter" else WITHOUT_DEVICE)]
+        left_out += OF_EXAMPLES if name == "c" else ()
         across = [str(ROOT / "tests"), *(f"--ignore={ROOT / 'tests' / path}" for path in left_out)]
         if environment in KERNELS_ALONE:
             across = (

@@ -7,7 +7,8 @@
 Of a test that is marked so every value of each parameter is among what runs always, so more than the share may be.
 
 Examples of properties (hypothesis) are `EXAMPLES`, and with ``--slow`` `MANY_EXAMPLES`, unless a test says otherwise
-since its examples are larger or smaller than most. ``--slow -m "slow or hypothesis"`` is what ``--slow`` adds.
+since its examples are larger or smaller than most. Every run draws others, so that tox, which runs properties with all
+other tests, does without the many; ``--slow -m hypothesis`` has them.
 """
 
 from __future__ import annotations

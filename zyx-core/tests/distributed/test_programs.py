@@ -56,6 +56,7 @@ def test_programs_pass_in_each_process(reports, run_program, program, size, name
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_every_operation_dtype_and_size_is_that_of_numpy(run_program, size):
-    done = run_program("matrix.py", size, limit_s=1800, ZYX_DEVICE="c", ZYX_COLLECTIVE_TIMEOUT_S="300")
+    # The longest arrays, which take minutes, are combined by the threads of a process, in test_threads.
+    done = run_program("matrix.py", size, "--largest", "1", limit_s=600, ZYX_DEVICE="c", ZYX_COLLECTIVE_TIMEOUT_S="300")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"1104 combinations are those of NumPy, in each of {size}\n" in done.stdout
+    assert f"920 combinations are those of NumPy, in each of {size}\n" in done.stdout
