@@ -14,6 +14,9 @@ the interpreter and one driver, OpenCL's. The others (`KERNELS_ALONE`) run what 
 (`OF_A_DRIVER`), their backend's own tests, and of those that cross packages the ones about numbers (`OF_NUMBERS`). A
 simulator (`SIMULATED`) runs of the kit what is of programs of nests, and its backend's own tests.
 
+The processor and the interpreter (`ALL_COMBINATIONS`) run the kit's tests about kernels with all combinations of their
+parameters; each of the others has a share of these, another one in each environment, and each value of each parameter.
+
 ``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs, without the tests under
 Oclgrind. There must be a device, wherever that runtime has a wheel.
 """
@@ -51,14 +54,15 @@ BROKEN: Final = {
     BackendState.FAILED,
 }
 
-#: Tests of texts, of names, of tox, of the record and of the mutation run: the same whatever the default device is, so
-#: run once.
+#: Tests of texts, of names, of tox, of the record, of recipes and of the mutation run: the same whatever the default
+#: device is, so run once.
 WITHOUT_DEVICE: Final = (
     "test_coverage_page.py",
     "test_documents.py",
     "test_emitters.py",
     "test_matrix.py",
     "test_planted.py",
+    "test_recipes.py",
     "test_record.py",
     "test_site.py",
     "test_site_pages.py",
@@ -81,6 +85,9 @@ KERNELS_ALONE: Final = frozenset({"opencl-intel", "vulkan", "wgpu"})
 
 #: The environments whose device is simulated, and is given nests in place of kernels.
 SIMULATED: Final = frozenset({"tenstorrent"})
+
+#: The environments that leave out no combination of parameters of the kit's tests about kernels.
+ALL_COMBINATIONS: Final = frozenset({"c", "interpreter"})
 
 #: The tests that cross packages of what depends on a driver's arithmetic.
 OF_NUMBERS: Final = ("test_accuracy.py", "test_losses.py")
@@ -119,7 +126,8 @@ def main(environment: str, arguments: list[str]) -> int:
             across = (
                 [f"--ignore={folder / 'test_races.py'}"] if runtime else [str(ROOT / "tests" / p) for p in OF_NUMBERS]
             )
-        kit = ["--pyargs", f"--zyx-device={name}", *expected]
+        shares = [] if environment in ALL_COMBINATIONS else [f"--zyx-shares={environment}"]
+        kit = ["--pyargs", f"--zyx-device={name}", *expected, *shares]
         haste = HASTY.get(environment, {})
         around = AROUND_KERNELS if haste else ()
         beside = OF_A_DRIVER if environment in KERNELS_ALONE else around

@@ -12,14 +12,10 @@ since its examples are larger or smaller than most. ``--slow -m "slow or hypothe
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: Examples of a property, and as many as a longer run has: seconds for all of core's, and about a minute.
 EXAMPLES: Final = 40
@@ -50,29 +46,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("one_in"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for combinations in tests.values():
-        for item in not_drawn(combinations):
-            item.add_marker("slow")
+    if tests:
+        from zyx_pytest import not_drawn  # not where only packages are built
+
+        for combinations in tests.values():
+            mark = combinations[0].get_closest_marker("one_in")
+            assert mark is not None
+            for item in not_drawn(combinations, *mark.args):
+                item.add_marker("slow")
     if not config.getoption("--slow"):
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="takes long; run with --slow"))
-
-
-def not_drawn(combinations: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the combinations of a test's parameters that are slow: all but a share, which has each value once.
-
-    They are drawn by the digests of their names, so that a new value changes little of what is drawn of the others.
-    """
-    in_order = sorted(combinations, key=lambda item: hashlib.sha256(item.name.encode()).digest())
-    mark = in_order[0].get_closest_marker("one_in")
-    assert mark is not None
-    share = len(in_order) // mark.args[0]
-    seen, left = set[tuple[str, int]](), list[pytest.Item]()
-    for item in in_order:
-        # Values may have no hash and no equality: each is one object in all combinations.
-        values = {(name, id(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
-        if values <= seen:
-            left.append(item)
-        seen |= values
-    return left[max(0, share - (len(in_order) - len(left))) :]

@@ -16,7 +16,8 @@ import zyx
 
 EPSILON = float(np.finfo(np.float32).eps)
 
-BY_KIND = pytest.mark.parametrize("kind", ["uniform", "constant", "offset"])
+KINDS = ["uniform", "constant", "offset"]
+BY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 def draw(kind, *shape):
@@ -54,16 +55,14 @@ def test_sums_are_as_precise_as_sums_by_pairs(kind, count):
 
 
 @pytest.mark.slow
-@BY_KIND
 @pytest.mark.parametrize("seed", range(4))
-def test_sums_of_any_number_are_as_precise_as_sums_by_pairs(kind, seed):
-    check_sums(draw(kind, int(2 ** random.Random(seed).uniform(12, 27))))
+def test_sums_of_any_number_are_as_precise_as_sums_by_pairs(seed):
+    check_sums(draw(KINDS[seed % len(KINDS)], int(2 ** random.Random(seed).uniform(12, 27))))
 
 
 @pytest.mark.slow
-@BY_KIND
-def test_the_longest_sums_are_as_precise_as_sums_by_pairs(kind):
-    check_sums(draw(kind, 1 << 27))
+def test_the_longest_sums_are_as_precise_as_sums_by_pairs():
+    check_sums(draw("constant", 1 << 27))  # whose errors go in one direction
 
 
 @BY_KIND

@@ -267,7 +267,7 @@ LEFT: Final = """## Settings of other systems
 | a preference of power of WebGPU | every adapter is a device, and the default is the fastest; `adapters` names others |
 | interfaces of WebGPU by a variable | the same setting: `adapters = ["vulkan"]`; `opengl` adds OpenGL |
 | a library's convolution and attention | they are described for backends, and nothing matches them; products are |
-| tiles of Tenstorrent: tile operations, circular memory | zyx makes programs of tiles; nobody writes them |
+| tiles of Tenstorrent: tile operations, circular memory | programs of tiles, which zyx makes of a graph |
 """
 
 

@@ -148,7 +148,7 @@ def run_kit(fake: Fake, device: str, *arguments: str) -> str:
 
 def run_everything(fake: Fake) -> Runs:
     """Run what the kit has of kernels and drivers on the first device, what depends on waves on the second, and then
-    what trains networks.
+    what trains networks. Of combinations of parameters each device has a share of its own.
     """
     of_core = {*AROUND_KERNELS} - {*OF_A_DRIVER, "test_plans"}  # which are captured as graphs
     parts = (
@@ -156,7 +156,7 @@ def run_everything(fake: Fake) -> Runs:
         ["-k", " or ".join(f"test_{module}" for module in OF_WAVES)],
     )
     with ThreadPoolExecutor(len(DEVICES)) as pool:
-        made = pool.map(lambda device, part: run_kit(fake, device, *part), DEVICES, parts)
+        made = pool.map(lambda device, part: run_kit(fake, device, f"--zyx-shares={device}", *part), DEVICES, parts)
         kit = dict(zip(DEVICES, made, strict=True))
         trained = dict(
             zip(DEVICES, pool.map(lambda device: run_pytest(fake, device, str(LOSSES)), DEVICES), strict=True)

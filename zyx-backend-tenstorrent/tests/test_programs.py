@@ -23,6 +23,7 @@ A, B = (RNG.standard_normal((150, 70)).astype(np.float32) for _ in range(2))
 W = RNG.standard_normal((70, 200)).astype(np.float32)
 ROW = RNG.standard_normal(70).astype(np.float32)
 STACK = RNG.standard_normal((3, 40, 70)).astype(np.float32)
+EXP = np.exp(A)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], np.float32)
 
 #: Each is one launch on the device, with what NumPy makes of it.
@@ -43,6 +44,28 @@ WHOLE: dict[str, tuple[Callable[[], zyx.Tensor], object]] = {
     "greatest of rows": (lambda: zyx.Tensor(A - 9).max(axis=1), (A - 9).max(1)),
     "least of columns": (lambda: zyx.Tensor(A + 9).min(axis=0), (A + 9).min(0)),
     "mean of squares": (lambda: (zyx.Tensor(A) * zyx.Tensor(A)).mean(axis=1), (A * A).mean(1)),
+    "softmax": (lambda: zyx.softmax(zyx.Tensor(A), axis=1), EXP / EXP.sum(1, keepdims=True)),
+    "log of softmax": (lambda: zyx.log_softmax(zyx.Tensor(A), axis=1), np.log(EXP / EXP.sum(1, keepdims=True))),
+    "layer norm": (
+        lambda: zyx.nn.LayerNorm(70)(zyx.Tensor(A)),
+        (A - A.mean(1, keepdims=True)) / np.sqrt(A.var(1, keepdims=True) + np.float32(1e-5)),
+    ),
+    "RMS norm": (
+        lambda: zyx.nn.RMSNorm(70, eps=1e-6)(zyx.Tensor(A)),
+        A / np.sqrt((A * A).mean(1, keepdims=True) + np.float32(1e-6)),
+    ),
+    "choice": (lambda: zyx.where(zyx.Tensor(A) > 0, zyx.Tensor(B), 0.5), np.where(A > 0, B, np.float32(0.5))),
+    "bounds": (lambda: zyx.clip(zyx.Tensor(A), -1, 1), np.clip(A, -1, 1)),
+    "gradient of relu": (
+        lambda: zyx.grad(lambda x: (zyx.relu(x) * zyx.Tensor(B)).sum())(zyx.Tensor(A)),
+        np.where(A > 0, B, 0),
+    ),
+    "padding": (
+        lambda: zyx.pad(zyx.Tensor(A), ((1, 2), (3, 4)), value=2.0) + 1,
+        np.pad(A, ((1, 2), (3, 4)), constant_values=2) + 1,
+    ),
+    "side by side": (lambda: zyx.cat([zyx.Tensor(A), zyx.Tensor(B)], axis=1) + 1, np.concatenate([A, B], 1) + 1),
+    "triangle": (lambda: zyx.tril(zyx.Tensor(A)), np.tril(A)),
 }
 
 #: What the simulator has and the language's compiler does not: specification, appendix D.
@@ -79,6 +102,33 @@ def test_comparisons_are_those_of_ieee(op: str, runtime: Runtime):
     x, y = np.meshgrid(SPECIAL, SPECIAL)
     found = getattr(zyx, op)(zyx.Tensor(x), zyx.Tensor(y)).numpy()
     np.testing.assert_array_equal(found, getattr(np, op)(x, y))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_not_chosen_may_be_nan(dtype: str, runtime: Runtime):
+    x = A.copy()
+    x[3, 4], x[5], x[6], x[7] = np.nan, np.inf, -np.inf, -0.0
+
+    def chosen(device: str) -> zyx.Tensor:
+        left, right = (zyx.Tensor(each, device=device).astype(dtype) for each in (x, B))
+        return zyx.where(right > 0, right * 2, left)
+
+    found = chosen("tenstorrent").realize()
+    assert sum(program.repeated for program in programs_of(runtime)) > 0
+    wanted = chosen("interpreter").astype(zyx.float32).numpy()
+    np.testing.assert_array_equal(found.astype(zyx.float32).numpy(), wanted)
+
+
+def test_choices_without_nan_are_not_repeated(fresh):
+    runtime = fresh(grid_rows=2, grid_columns=2)
+    x = A.copy()
+    x[5], x[6] = np.inf, -np.inf
+    with use(runtime):
+        for _ in range(2):
+            found = zyx.where(zyx.Tensor(x) > 0, zyx.Tensor(x), zyx.Tensor(B) @ zyx.Tensor(B).T[:, :70])
+            np.testing.assert_allclose(found.numpy(), np.where(x > 0, x, B @ B.T[:, :70]), rtol=1e-5, atol=1e-5)
+        zyx.grad(lambda x: zyx.cross_entropy(x, zyx.arange(150) % 70))(zyx.Tensor(A)).realize()
+        assert not any(program.repeated for program in programs_of(runtime))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -125,6 +175,14 @@ def test_results_stay_tiles_until_they_are_read(device: TenstorrentDevice, runti
         x = (x * 2.0).realize()
     assert device.pool.staged_tiles - before == 4  # of the first
     np.testing.assert_array_equal(x.numpy(), np.full((64, 64), 32, np.float32))
+
+
+def test_transposed_results_are_not_staged_again(device: TenstorrentDevice, runtime: Runtime):
+    w = zyx.Tensor(np.ones((64, 64), np.float32)).realize()
+    x = (w * 2.0).realize()
+    before = device.pool.staged_tiles
+    (w.T @ x.T).realize()
+    assert device.pool.staged_tiles == before
 
 
 def test_a_buffer_is_read_as_another_matrix_than_it_was_written(runtime: Runtime):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.backend import DeviceInfo
+from zyx.drivers.limits import check_limits
+from zyx.errors import UnsupportedError
 from zyx.kernel import data as k
 from zyx.kernel.wmma import DIMENSIONS, WARP, fragment_lanes
 from zyx.passes.pipeline import run_passes, standard_passes
@@ -91,13 +93,18 @@ def info_of(target: Target) -> DeviceInfo:
 
 
 def random_kernels(target: Target, seeds: Iterable[int]) -> Iterator[Kernel]:
-    """Yield random kernels that devices with a target compile."""
+    """Yield those random kernels that devices with a target compile: some have indices that only int64 holds."""
     info = info_of(target)
     for seed in seeds:
         kernel = random_kernel(seed, list(info.capabilities))
         combined = {kernel.ops[op.target] for op in kernel.ops if isinstance(op, k.Atomic)}
         if all(isinstance(array, k.Define) and array.dtype.bits in target.atomic_bits for array in combined):
-            yield run_passes(kernel, standard_passes(info))
+            kernel = run_passes(kernel, standard_passes(info))
+            try:
+                check_limits(kernel, info)
+            except UnsupportedError:
+                continue
+            yield kernel
 
 
 def validated(kernel: Kernel, target: Target) -> Rendered:

@@ -7,6 +7,8 @@ which would bring NumPy, and imports of that only what is asked for.
     --zyx-plugin MODULE    a backend's plugin module that is not installed: register it beside the installed ones
     --zyx-xfails FILE      the backend's list of expected failures (`zyx.testing`); also the ini option zyx_xfails
     --zyx-thorough         more examples, and the tests marked `thorough`
+    --zyx-shares NAME      of tests about kernels that have several parameters each value of each, and of their
+                           combinations a share, which is drawn by NAME; all of them with --zyx-thorough
     --zyx-seed N           of everything random; runs with the same seed are the same
 
 A device that is not there skips its tests and says why; if the variable ZYX_REQUIRE_DEVICES names it, it fails them.
@@ -14,16 +16,17 @@ A device that is not there skips its tests and says why; if the variable ZYX_REQ
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Folder of the kit's tests.
 SUITE: Final = Path(__file__).parent / "zyx" / "testing" / "suite"
@@ -40,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--zyx-plugin", action="append", default=[], metavar="MODULE", help="plugin that is not installed")
     group.addoption("--zyx-xfails", action="append", default=[], metavar="FILE", help="list of expected failures")
     group.addoption("--zyx-thorough", action="store_true", help="run more examples")
+    group.addoption("--zyx-shares", metavar="NAME", help="run a share of combinations of parameters, drawn by NAME")
     group.addoption("--zyx-seed", type=int, default=0, metavar="N", help="seed of everything random")
     parser.addini("zyx_xfails", "lists of expected failures of zyx backends", type="paths", default=[])
 
@@ -77,7 +81,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     from zyx.version import __version__
 
     devices, seed = ", ".join(device_names(config)), config.getoption("--zyx-seed")
-    effort = "thorough" if is_thorough(config) else "quick"
+    shares = config.getoption("--zyx-shares")
+    effort = "thorough" if is_thorough(config) else f"quick, shares of {shares}" if shares else "quick"
     return [
         f"zyx {__version__}, numpy {np.__version__}, hypothesis {hypothesis.__version__}",
         f"zyx conformance: {devices}; {effort}; --zyx-seed {seed}",
@@ -98,6 +103,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
         for item in own:
             if item.get_closest_marker("thorough"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes; run with --zyx-thorough"))
+        if shares := config.getoption("--zyx-shares"):
+            for item in _left_to_others(own, shares):
+                item.add_marker(pytest.mark.skip(reason=f"not in the share of {shares}; run with --zyx-thorough"))
     collected = {item.path.name for item in own}
     is_part = bool(config.option.keyword or config.option.markexpr) or any("::" in arg for arg in config.args)
     for pattern, reason in expected_failures(config):
@@ -107,6 +115,46 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
             raise pytest.UsageError(f"the list of expected failures has {pattern!r}, which matches no test ({reason})")
         for item in matching:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def _left_to_others(own: Iterable[pytest.Item], key: str) -> list[pytest.Item]:
+    """Return what is not in the share of `key`, of all tests of the kit about kernels."""
+    from zyx.testing.parts import AROUND_KERNELS, SHARE
+
+    tests = defaultdict[tuple[str, str], list[pytest.Item]](list)
+    for item in own:
+        if hasattr(item, "callspec") and item.path.stem not in AROUND_KERNELS:
+            tests[item.nodeid.partition("[")[0], item.callspec.params.get("device_name", "")].append(item)
+    return [item for combinations in tests.values() for item in not_drawn(combinations, SHARE, key)]
+
+
+def not_drawn(combinations: Iterable[pytest.Item], share: int, key: str = "") -> list[pytest.Item]:
+    """Return the combinations of a test's parameters that are left out where one in `share` is drawn.
+
+    Each value of each parameter is drawn once at least, so more than the share may be. Digests of `key` and of the
+    names of combinations draw: another key has others, and a new value changes little of what is drawn of the rest.
+    """
+    in_order = sorted(combinations, key=lambda item: hashlib.sha256(f"{key}{item.name}".encode()).digest())
+    seen, left = set[tuple[object, ...]](), list[pytest.Item]()
+    for item in in_order:
+        values = _values(item)
+        if values <= seen:
+            left.append(item)
+        seen |= values
+    return left[max(0, len(in_order) // share - (len(in_order) - len(left))) :]
+
+
+def _values(item: pytest.Item) -> set[tuple[object, ...]]:
+    """Return what a combination has of each ``parametrize``: names, and which objects they have.
+
+    Values may have no hash and no equality, but each is one object in all combinations.
+    """
+    params = item.callspec.params  # type: ignore[attr-defined]  # items with parameters have it
+    found = set[tuple[object, ...]]()
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        found.add((*names, *(id(params[name]) for name in names)))
+    return found
 
 
 def _name(item: pytest.Item) -> str:

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 #: Rows and columns of a tile: TT-Lang's specification, appendix E.
 TILE: Final = (32, 32)
 #: What the language has, or what `zyx.tiles.expressions` writes of that: appendix D, where the compiler has a version.
-#: It has neither error functions nor log1p, which its simulator alone has; remainders and powers neither.
+#: It has neither remainders nor powers; error functions and log1p are written in others.
 _FLOAT: Final = Capability(
     frozenset({
         UnaryOp.NEG, UnaryOp.ABS, UnaryOp.FLOOR, UnaryOp.TRUNC, UnaryOp.SQRT, UnaryOp.RECIPROCAL, UnaryOp.EXP,
-        UnaryOp.EXP2, UnaryOp.EXPM1, UnaryOp.LOG, UnaryOp.LOG2, UnaryOp.SIN, UnaryOp.COS, UnaryOp.TANH, UnaryOp.ATAN,
+        UnaryOp.EXP2, UnaryOp.EXPM1, UnaryOp.LOG, UnaryOp.LOG1P, UnaryOp.LOG2, UnaryOp.SIN, UnaryOp.COS, UnaryOp.TANH,
+        UnaryOp.ATAN, UnaryOp.ERF,
     }),
     frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.MAX, BinaryOp.MIN}) | COMPARISONS,
 )  # fmt: skip

@@ -17,7 +17,8 @@ import numpy as np
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
 from zyx.drivers.work_event import CompletedEvent
 from zyx.errors import AllocationError, DeviceLostError, TransferError
-from zyx.tiles.staging import from_tiles, shape_in_tiles, to_tiles
+from zyx.tiles.data import Pads
+from zyx.tiles.staging import from_tiles, has_pads, shape_in_tiles, to_tiles
 from zyx_backend_tenstorrent.errors import Cause, Fault, failure
 from zyx_backend_tenstorrent.info import TILE
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from zyx.backend import Event, PoolBuffer
+    from zyx.dtype import DType
     from zyx.errors import BackendError
     from zyx.tiles.data import Matrix
     from zyx_backend_tenstorrent.driver import Servant, Tensor
@@ -41,12 +43,12 @@ class _Form:
     Attributes:
         tensor: The tiles.
         nbytes: How much memory they take.
-        has_zero_pads: Whether what is beside the elements is 0.
+        pads: What is beside the elements.
     """
 
     tensor: Tensor
     nbytes: int
-    has_zero_pads: bool
+    pads: Pads
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +143,7 @@ class TenstorrentPool(CachingPool[Memory, int]):
 
     # ---- tiles
 
-    def tiles_of(self, buffer: TenstorrentBuffer, matrix: Matrix, *, needs_zero_pads: bool) -> Tensor:
+    def tiles_of(self, buffer: TenstorrentBuffer, matrix: Matrix, pads: Pads) -> Tensor:
         """Return a matrix of a buffer as tiles: those that there are, or new ones.
 
         Raises:
@@ -149,14 +151,15 @@ class TenstorrentPool(CachingPool[Memory, int]):
         """
         memory = buffer.memory
         form = memory.forms.get(matrix)
-        if form is not None and (form.has_zero_pads or not needs_zero_pads):
+        if form is not None and (pads in (Pads.ANY, form.pads) or not has_pads(matrix, TILE)):
             self._forms.move_to_end((memory, matrix))
             return form.tensor
         self._as_bytes(memory)
         self._drop(memory, matrix)
         flat = self._flat(buffer, matrix)
-        tensor = self._tensor(to_tiles(flat, matrix, TILE), matrix)
-        self._keep(memory, matrix, _Form(tensor, self._count(matrix), has_zero_pads=True))
+        pads = Pads.ZERO if pads is Pads.ANY else pads
+        tensor = self._tensor(to_tiles(flat, matrix, TILE, pads), matrix)
+        self._keep(memory, matrix, _Form(tensor, self._count(matrix), pads))
         return tensor
 
     def empty(self, matrix: Matrix) -> Tensor:
@@ -169,12 +172,21 @@ class TenstorrentPool(CachingPool[Memory, int]):
         memory = buffer.memory
         if is_whole:
             self._forget(memory)
-            self._keep(memory, matrix, _Form(tensor, 0, has_zero_pads=False))
+            self._keep(memory, matrix, _Form(tensor, 0, Pads.ANY))
             memory.written = matrix
             return
         self._as_bytes(memory)
         self._forget(memory)
         self._store(memory, matrix, tensor, self._flat(buffer, matrix))
+
+    def elements(self, buffer: TenstorrentBuffer, dtype: DType, *, is_written: bool) -> Array:
+        """Return the elements of a buffer, on its memory, for the host to read, or to write as well."""
+        self._as_bytes(buffer.memory)
+        if is_written:
+            self._forget(buffer.memory)
+        size = dtype.itemsize
+        found: Array = buffer.memory.data[: buffer.nbytes // size * size].view(dtype.numpy)
+        return found
 
     def _as_bytes(self, memory: Memory) -> None:
         """Have the bytes of a piece of memory say what it has."""

@@ -9,15 +9,17 @@ import numpy as np
 from zyx.drivers.arguments import Parameter, check_arguments
 from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
-from zyx.tiles.data import Constant, LaunchArgument, Matrix
-from zyx.tiles.places import tiles_moved
+from zyx.tiles.data import LaunchArgument, Matrix
+from zyx.tiles.places import blocks_in_order, tiles_moved
+from zyx.tiles.run import run_program
 from zyx.tiles.staging import constant_tiles, shape_in_tiles, to_tiles
 from zyx_backend_tenstorrent.errors import Fault
 from zyx_backend_tenstorrent.info import TILE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from zyx.dtype import DType
     from zyx.nest.expr import Param
     from zyx.tiles.data import TileProgram
     from zyx_backend_tenstorrent.driver import Like, Operation, Tensor
@@ -30,9 +32,10 @@ class TenstorrentProgram(DeviceProgram):
 
     Attributes:
         tiles_moved: How many tiles one launch loads and stores.
+        repeated: How many launches the host has repeated, since they were to choose and found NaN.
     """
 
-    __slots__ = ("_constants", "_likes", "_operation", "_program", "tiles_moved")
+    __slots__ = ("_constants", "_doubts", "_likes", "_operation", "_program", "repeated", "tiles_moved")
 
     pool: TenstorrentPool
 
@@ -42,17 +45,16 @@ class TenstorrentProgram(DeviceProgram):
         parameters = [_parameter_of(param) for param in program.params]
         super().__init__(program.name, text.source, f"kernel {program.name} on {device}", pool, parameters)
         self.tiles_moved = tiles_moved(program)
+        self.repeated = 0
         self._program = program
         self._operation = operation
         self._constants: dict[int, Tensor] = {
-            number: pool.servant.tensor(constant_tiles(access.source, access, TILE), access.view.tile_dtype)
+            number: pool.servant.tensor(constant_tiles(access, TILE), access.view.tile_dtype)
             for number, access in enumerate(program.operands)
-            if isinstance(access.source, Constant)
+            if not isinstance(access.source, LaunchArgument)
         }
-        self._likes = [
-            pool.servant.tensor(np.zeros((rows * TILE[0], columns * TILE[1]), dtype.numpy), dtype)
-            for dtype, (rows, columns) in text.likes
-        ]
+        self._likes = [self._zeros(dtype, blocks) for dtype, blocks in text.likes]
+        self._doubts = {dtype: self._zeros(dtype, blocks_in_order(program)) for dtype in program.doubted}
 
     def run(self, args: Sequence[Any]) -> None:
         """Run it once.
@@ -67,7 +69,7 @@ class TenstorrentProgram(DeviceProgram):
         try:
             for number, access in enumerate(self._program.operands):
                 source, matrix = access.source, access.view
-                if isinstance(source, Constant):
+                if not isinstance(source, LaunchArgument):
                     tensors.append(self._constants[number])
                 elif source.param.by_value:
                     tensors.append(self._number(source, given[source.param], matrix))
@@ -77,12 +79,35 @@ class TenstorrentProgram(DeviceProgram):
                     results.append((given[source.param], matrix, tensor, _is_whole(matrix, source.param)))
                 else:
                     argument = given[source.param]
-                    tensors.append(self.pool.tiles_of(argument, matrix, needs_zero_pads=access.needs_zero_pads))
-            self.pool.servant.run(self._operation, [*tensors, *self._likes])
+                    tensors.append(self.pool.tiles_of(argument, matrix, access.pads))
+            self.pool.servant.run(self._operation, [*tensors, *self._likes, *self._doubts.values()])
+            holds = not any(self.pool.servant.matrix(doubt, dtype).any() for dtype, doubt in self._doubts.items())
         except Fault as fault:
             raise self.pool.failed(self.what, fault, LaunchError) from fault
+        if not holds:
+            self._run_on_host(given)
+            return
         for argument, matrix, tensor, is_whole in results:
             self.pool.written(argument, matrix, tensor, is_whole=is_whole and argument.nbytes == _nbytes(matrix))
+
+    def _run_on_host(self, given: Mapping[Param, Any]) -> None:
+        """Run it on memory of the host: it was to choose between values of which one was NaN."""
+        self.repeated += 1
+        written = {
+            access.source.param
+            for access in self._program.operands
+            if access.is_written and isinstance(access.source, LaunchArgument)
+        }
+        arrays = [
+            np.full(1, given[param], param.dtype.numpy)
+            if param.by_value
+            else self.pool.elements(given[param], param.dtype, is_written=param in written)
+            for param in self._program.params
+        ]
+        run_program(self._program, arrays)
+
+    def _zeros(self, dtype: DType, tiles: tuple[int, int]) -> Tensor:
+        return self.pool.servant.tensor(np.zeros((tiles[0] * TILE[0], tiles[1] * TILE[1]), dtype.numpy), dtype)
 
     def _number(self, source: LaunchArgument, value: bool | float, matrix: Matrix) -> Tensor:
         number = np.full(1, value, source.param.dtype.numpy)
@@ -93,13 +118,15 @@ class TenstorrentProgram(DeviceProgram):
         super().release()
         self._constants.clear()
         self._likes.clear()
+        self._doubts.clear()
 
 
 def likes_of(program: TileProgram, text: Text) -> list[Like]:
     """Return what the tensors of a program will be, in the order of the parameters of its text."""
     operands = [(shape_in_tiles(access.view, TILE), access.view.tile_dtype) for access in program.operands]
     casts = [(shape, dtype) for dtype, shape in text.likes]
-    return [((rows * TILE[0], columns * TILE[1]), dtype) for (rows, columns), dtype in (*operands, *casts)]
+    doubts = [(blocks_in_order(program), dtype) for dtype in program.doubted]
+    return [((rows * TILE[0], columns * TILE[1]), dtype) for (rows, columns), dtype in (*operands, *casts, *doubts)]
 
 
 def _parameter_of(param: Param) -> Parameter:

@@ -7,6 +7,11 @@
 Only what the language's compiler has is written (specification, appendix D): not its simulator's comparisons, where,
 clamp, masks, remainders and powers; and in the words of the compiler, where the simulator's are others. Numbers are
 blocks: `ttl.block.fill` makes them.
+
+    x if c else y       max(min(x, b), min(y, -b)) of b = (c - 0.5) * infinity
+
+is right unless what is not chosen is NaN, which nothing but `sign` can make a number of. So for each block of results a
+tile is stored, a doubt: 1 in its first place if anything to choose from was NaN. Then results do not hold.
 """
 
 from __future__ import annotations
@@ -49,7 +54,8 @@ class Text:
 
     Attributes:
         name: Of the operation.
-        source: The text. Its parameters are the operands, then a tensor for each of `likes`.
+        source: The text. Its parameters are the operands, then a tensor for each of `likes`, then one for each dtype of
+            doubts, with a tile for each block of results.
         likes: What buffers for casts are made like: dtypes, and rows and columns of tiles.
     """
 
@@ -76,12 +82,14 @@ class _Writer:
         steps = [step for sweep in program.sweeps for step in sweep.steps]
         self._casts = [step for step in steps if isinstance(step, t.Cast)]
         self._likes = {cast: program.block_of(cast.to) for cast in self._casts}
+        self._doubts = {dtype: f"doubt{number}" for number, dtype in enumerate(program.doubted)}
 
     def text(self) -> Text:
         """Return the text."""
         name = re.sub(r"\W", "_", f"op_{self._program.name}")
         numbers = range(len(self._program.operands))
         parameters = [*(f"x{number}" for number in numbers), *(f"like{cast.to}" for cast in self._casts)]
+        parameters += [f"x{doubt}" for doubt in self._doubts.values()]
         rows, columns = self._grid
         self._line(f"@ttl.operation(grid=({columns}, {rows}))")
         self._open(f"def {name}({', '.join(parameters)}):")
@@ -89,6 +97,8 @@ class _Writer:
             self._buffer(f"b{number}", f"x{number}", self._program.block_of_operand(number))
         for cast in self._casts:
             self._buffer(f"c{cast.to}", f"like{cast.to}", self._likes[cast])
+        for doubt in self._doubts.values():
+            self._buffer(f"b{doubt}", f"x{doubt}", (1, 1))
         self._kernel("compute", "ttl.compute()", self._compute)
         self._kernel("read", "ttl.datamovement()", self._read)
         self._kernel("write", "ttl.datamovement()", self._write)
@@ -125,10 +135,30 @@ class _Writer:
             else:  # one core of these does it all
                 self._open(f"for _ in range({node}, 1, {nodes}):")
         inner = self._depth
+        if name == "compute":
+            for dtype, doubt in self._doubts.items():
+                self._line(f"{doubt} = ttl.block.fill(0.0, shape=(1, 1), dtype=ttnn.{dtype.name})")
         for sweep in self._program.sweeps:
             write_sweep(sweep)
             self._depth = inner
+        for doubt in self._doubts.values():
+            self._end_doubt(name, doubt)
         self._depth = depth
+
+    def _end_doubt(self, kernel: str, doubt: str) -> None:
+        """Write how a doubt about a block of results is passed on, and stored."""
+        if kernel == "compute":
+            self._line(f"with b{doubt}.reserve() as block:")
+            self._line(f"{_INDENT}block.store({doubt})")
+        elif kernel == "write":
+            outer, axes = self._program.outer, self._program.axes
+            row = "0"
+            for axis in outer[:-1]:
+                row = f"({row}) * {axes[axis].blocks} + i{axis}"
+            column = f"i{outer[-1]}" if outer else "0"
+            self._line(f"with b{doubt}.wait() as block:")
+            self._line(f"{_INDENT}copy = ttl.copy(block, x{doubt}[{row}:{row} + 1, {column}:{column} + 1])")
+            self._line(f"{_INDENT}copy.wait()")
 
     def _loop(self, sweep: Sweep, variable: str) -> None:
         if sweep.along is not None:
@@ -184,6 +214,8 @@ class _Writer:
                 self._line(f"t{to} = {_UNARY[op]}(t{x})")
             case t.Apply2(to=to, op=op, x=x, y=y):
                 self._line(f"t{to} = {_BINARY[op].format(f't{x}', f't{y}')}")
+            case t.Choose(to=to):
+                self._choose(step, to)
             case t.Spread(to=to, x=x, rows=rows, columns=columns):
                 dims = _dims(rows=rows, columns=columns)
                 self._line(f"t{to} = ttl.block.broadcast(t{x}, dims={dims}, shape={self._program.block_of(to)})")
@@ -191,6 +223,8 @@ class _Writer:
                 self._line(f"with c{to}.reserve() as block:")
                 self._line(f"{_INDENT}block.store(t{x})")
                 self._open(f"with c{to}.wait() as t{to}:")
+            case t.Turn(to=to, x=x):
+                self._line(f"t{to} = ttl.block.transpose(t{x})")
             case t.Reduce(to=to, op=op, x=x, rows=rows, columns=columns):
                 dims = _dims(rows=rows, columns=columns)
                 self._line(f"t{to} = {_REDUCE[op]}(t{x}, dims={dims})")
@@ -202,6 +236,23 @@ class _Writer:
                 self._line(f"o{operand}.store(t{x})")
             case _:
                 raise UnsupportedError(f"TT-Lang has no {type(step).__name__}")
+
+    def _choose(self, step: t.Choose, to: int) -> None:
+        half, infinity = self._filled(0.5, to), self._filled(math.inf, to)
+        self._line(f"t{to} = (t{step.condition} - {half}) * {infinity}")
+        bounded = f"ttl.math.min(t{step.x}, t{to}), ttl.math.min(t{step.y}, ttl.math.neg(t{to}))"
+        self._line(f"t{to} = ttl.math.max({bounded})")
+        for value in step.doubted:
+            known, one = self._program.values[value], self._filled(1.0, value)
+            doubt, looked_at = self._doubts[known.dtype], f"t{value}"
+            if dims := _dims(
+                rows=known.rows is None, columns=known.columns is None
+            ):  # the rest of its tiles is no value
+                shape = self._program.block_of(value)
+                looked_at = f"ttl.block.broadcast({looked_at}, dims={dims}, shape={shape})"
+            is_number = f"ttl.math.sign(ttl.math.abs({looked_at}) + {one})"
+            self._line(f"block = ttl.math.reduce_max({one} - {is_number}, dims=[0, 1])")
+            self._line(f"{doubt} = ttl.math.max({doubt}, block)")
 
     def _filled(self, value: float, like: int) -> str:
         dtype = self._program.values[like].dtype.name

@@ -139,7 +139,7 @@ def test_real_numbers_take_half_the_work(
         assert isinstance(node, n.Fourier)
         ((stage, group),) = stages_of(Problem.of(node), info) or ()
         kernel = stage_kernel(stage, group)
-        ordinary = tensor.like(transformed(graph, node, info, way=1)).numpy()
+        ordinary = tensor.like(transformed(graph, node, info, variant=1)).numpy()
         found = tensor.like(kernel.apply(graph, (tensor.node, table.node))[0]).numpy().reshape(node.shape)
         np.testing.assert_allclose(found, ordinary, rtol=0, atol=1e-12)
         return found

@@ -232,9 +232,9 @@ def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkey
     ways = []
     prepare = planners.prepare
 
-    def noted(*arguments, way, **others):
-        ways.append(way)
-        return prepare(*arguments, way=way, **others)
+    def noted(*arguments, variant, **others):
+        ways.append(variant)
+        return prepare(*arguments, variant=variant, **others)
 
     monkeypatch.setattr(planners, "prepare", noted)
     monkeypatch.setattr(device, "fails_in_compile", "")

@@ -13,7 +13,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
-from zyx.fusion.prepare import WAYS, prepare
+from zyx.fusion.prepare import VARIANTS, prepare
 from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
@@ -142,7 +142,7 @@ def nests_of(choices, case, info):
     outputs = [node for node in case.outputs if 0 not in node.shape]
     computed = [
         node
-        for node in dict.fromkeys(prepare(Graph(), topological(outputs), outputs, info, way=WAYS - 1))
+        for node in dict.fromkeys(prepare(Graph(), topological(outputs), outputs, info, variant=VARIANTS - 1))
         if not isinstance(node, n.Leaf)
     ]
     nests = [build_nest(part, {}) for part in partition(topological(computed), computed, info)]

@@ -20,7 +20,7 @@ def listed(tmp_path, *lines):
 
 def test_an_expected_failure_is_no_failure(run_kit, tmp_path):
     options = listed(tmp_path, f"{OPS}[planted-*: exclusive or is or")
-    outcome = run_kit("or_for_xor", "test_ops", options=(*options, "-k", "native and (i32 or u8)"))
+    outcome = run_kit("or_for_xor", "test_ops", options=(*options, "-k", "native and binary and (i32 or u8)"))
     assert outcome.status == 0, outcome.output
     assert "2 xfailed" in outcome.output
 
@@ -35,7 +35,7 @@ def test_an_expected_failure_that_passes_is_a_failure(run_kit, tmp_path):
 
 def test_a_list_can_be_named_in_the_settings_of_pytest(run_kit, tmp_path):
     _, file = listed(tmp_path, f"{OPS}*: exclusive or is or")
-    outcome = run_kit("or_for_xor", "test_ops", options=("-k", "native and i32"), ini=f"zyx_xfails = {file}")
+    outcome = run_kit("or_for_xor", "test_ops", options=("-k", "native and binary and i32"), ini=f"zyx_xfails = {file}")
     assert outcome.status == 0, outcome.output
     assert "1 xfailed" in outcome.output
 

@@ -26,7 +26,7 @@ PARTLY: dict[str, tuple[Callable[[], zyx.Tensor], object]] = {
     "integers": (lambda: (zyx.Tensor(NUMBERS) ^ 5).astype(zyx.float32) * zyx.Tensor(X), (NUMBERS ^ 5) * X),
     "gather": (lambda: zyx.Tensor(X)[zyx.Tensor(PLACES)] * 2.5, X[PLACES] * np.float32(2.5)),
     "scan": (lambda: (zyx.Tensor(X) * 2.5).cumsum(axis=1), (X * np.float32(2.5)).cumsum(1)),
-    "choice": (lambda: zyx.where(zyx.Tensor(X) > 0, zyx.Tensor(X) * 2.5, 1.0), np.where(X > 0, X * 2.5, 1)),
+    "remainder": (lambda: (zyx.Tensor(X) * 2.5) % 1.5, (X * np.float32(2.5)) % np.float32(1.5)),
     "sort": (lambda: zyx.sort(zyx.Tensor(X) * 2.5, axis=1), np.sort(X * np.float32(2.5), 1)),
 }
 

@@ -123,3 +123,27 @@ def test_programs_can_be_read(runtime: Runtime):
     text = print_program(device_of(runtime).programs[-1])
     assert "along axis 2" in text
     assert "@" in text
+
+
+#: Products of which factors are transposed, of a, b [24, 40, 40].
+TURNED: dict[str, Callable[[zyx.Tensor, zyx.Tensor], zyx.Tensor]] = {
+    "left": lambda a, b: a[0].T @ b[1],
+    "right": lambda a, b: a[0] @ b[1].T,
+    "both": lambda a, b: a[0].T @ b[1].T,
+    "of a batch": lambda a, b: a @ b.mT,
+    "and computed": lambda a, b: zyx.exp(a[0].T) @ (b[0] + 1).T,
+    "not of a product": lambda a, b: (a.mT + b).sum(axis=1),
+    "of a part": lambda a, b: a[0, 3:30, 2:].T * 2.0,
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_transposed_operands_are_read_as_they_lie(name: str, runtime: Runtime):
+    make = TURNED[name]
+    a, b = (RNG.standard_normal((24, 40, 40)).astype(np.float32) for _ in range(2))
+    known = set(device_of(runtime).programs)
+    found = make(zyx.Tensor(a), zyx.Tensor(b)).numpy()
+    with zyx.device("interpreter"):
+        np.testing.assert_allclose(found, make(zyx.Tensor(a), zyx.Tensor(b)).numpy(), rtol=1e-4, atol=1e-4)
+    for program in set(device_of(runtime).programs) - known:
+        assert all(abs(access.view.strides[-1]) <= 1 for access in program.operands if not access.is_written)

@@ -56,7 +56,7 @@ def with_saved(body: Body, is_single: bool) -> Body:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Way:
+class _Adjoint:
     """The way back of a body, from one of its outputs.
 
     Attributes:
@@ -170,7 +170,7 @@ def _product_body(
 
 
 @functools.lru_cache(maxsize=256)
-def _way_back(body: Body, output: int, block: int) -> _Way:
+def _way_back(body: Body, output: int, block: int) -> _Adjoint:
     """Return the way back from one output.
 
     Raises:
@@ -213,7 +213,7 @@ def _way_back(body: Body, output: int, block: int) -> _Way:
         masked=body.masked.intersection(reached)
         | ({slopes[-1]} if slopes and not is_single and steps.constants else set()),
     )
-    return _Way(
+    return _Adjoint(
         with_saved(back, is_single),
         tuple(carried),
         tuple(leaves[leaf] for leaf in used),

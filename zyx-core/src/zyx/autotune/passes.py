@@ -83,6 +83,6 @@ def readers(passes: Sequence[KernelPass], guard: Guard) -> dict[str, Callable[[d
             raise FormatError(f"the device has no kernel pass {name!r}; it has {', '.join(sorted(by_name)) or 'none'}")
         if not isinstance(choice, list) or not all(isinstance(number, int) for number in choice):
             raise FormatError(f"the choice of a kernel pass is a list of integers, not {choice!r}")
-        return PassMove(name, tuple(choice), by_name[name], guard)  # type: ignore[return-value]  # it has what moves have
+        return PassMove(name, tuple(choice), by_name[name], guard)
 
     return {WRITTEN: read}

@@ -306,7 +306,7 @@ class Search:
             for move in moves_of(nest, self._means.passes, self._means.guard):
                 moves = [*base.moves[number], move]
                 with suppress(ScheduleError):
-                    plan = scheduled(self._nests[number], moves, self._device.info, self._spaces[number].most_threads)  # type: ignore[arg-type]  # it has what moves have
+                    plan = scheduled(self._nests[number], moves, self._device.info, self._spaces[number].most_threads)
                     found.append(self._with(base, number, f"kernel pass {move.name}", plan))
         return self._new(found, len(found))
 

@@ -8,25 +8,17 @@ What is read is checked against the fields of the moves. It need not apply to an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from zyx.errors import FormatError
-from zyx.schedule import moves as m
+from zyx.schedule.moves import MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from zyx.schedule.moves import Move
-
-_CLASSES: Final = {
-    cls.__name__: cls
-    for cls in (
-        m.Apart, m.Behind, m.GroupReduce, m.Inline, m.Mark, m.Merge, m.Nested, m.Pad, m.Peel, m.Reorder, m.Split,
-        m.Stage, m.Stream, m.SwapReduce, m.TensorCore,
-    )
-}  # fmt: skip
 
 
 def write_moves(moves: Iterable[Move]) -> list[dict[str, Any]]:
@@ -35,7 +27,7 @@ def write_moves(moves: Iterable[Move]) -> list[dict[str, Any]]:
 
 
 def _written(move: Any) -> dict[str, Any]:  # noqa: ANN401  # a move, of ours or of others
-    if type(move).__name__ in _CLASSES:
+    if type(move).__name__ in MOVES:
         return {"move": type(move).__name__, **msgspec.to_builtins(move)}
     data: dict[str, Any] = move.written()
     return data
@@ -62,9 +54,9 @@ def _read(item: object, others: Mapping[str, Callable[[dict[str, Any]], Move]]) 
     name, fields = item["move"], {key: value for key, value in item.items() if key != "move"}
     if name in others:
         return others[name](fields)
-    cls: Any = _CLASSES.get(name)
+    cls = MOVES.get(name)
     if cls is None:
-        raise FormatError(f"there is no move {name!r:.60}; there are {', '.join(sorted(_CLASSES))}")
+        raise FormatError(f"there is no move {name!r:.60}; there are {', '.join(sorted(MOVES))}")
     unknown = fields.keys() - {field.name for field in msgspec.inspect.type_info(cls).fields}  # type: ignore[attr-defined]  # it is a dataclass
     if unknown:
         raise FormatError(f"the move {name} has no {', '.join(sorted(map(repr, unknown)))}")

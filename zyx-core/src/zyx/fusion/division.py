@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from zyx.fusion.cost import is_source
 from zyx.fusion.elsewhere import is_elsewhere
+from zyx.fusion.materialise import contraction_operands
 from zyx.fusion.movement import MOVEMENT
 from zyx.graph import node as n
 
@@ -60,6 +61,8 @@ class Division:
         (part,) = launch
         if info.tiles is not None and is_elsewhere(part.root, info):
             return False  # what is left of it is none of the device's, either
+        if info.tiles is not None and not part.taken and contraction_operands(part.root) is not None:
+            return False  # half way there is an array of all products, and no part of a sum of them is a tile program
         more = set(part.taken) - self.apart or set(self._half_way(part))
         self.apart |= more
         return bool(more)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zyx import dtype as dtypes
 from zyx.fusion.cost import is_source
 from zyx.fusion.movement import MOVEMENT
 from zyx.graph import node as n
-from zyx.ops import ReduceOp
+from zyx.ops import COMPARISONS, BinaryOp, ReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,8 @@ def is_elsewhere(node: Node, info: DeviceInfo) -> bool:
     def computes(dtype: DType) -> bool:
         return dtype.is_bool or info.can_compute(dtype)
 
+    if _is_place(node) or (isinstance(node, n.Binary) and node.op in COMPARISONS and any(map(_is_place, node.sources))):
+        return False  # whole numbers are compared with places, or with one number
     match node:
         case n.Unary(op=op):
             capability = info.capabilities.get(node.dtype)
@@ -39,10 +42,10 @@ def is_elsewhere(node: Node, info: DeviceInfo) -> bool:
             capability = info.capabilities.get(x.dtype)
             return capability is None or op not in capability.binary
         case n.Cast(sources=(x,)):
-            is_staged = x.dtype.bits <= 16 and is_source(_computed(x))
+            is_staged = isinstance(_computed(x), n.Iota) or (x.dtype.bits <= 16 and is_source(_computed(x)))
             return not (computes(node.dtype) and (computes(x.dtype) or is_staged))
-        case n.Where(sources=(_, x, y)):
-            return not (computes(node.dtype) and all(isinstance(_computed(each), n.Const) for each in (x, y)))
+        case n.Where():
+            return not computes(node.dtype)
         case n.Reduce(op=op):
             return op not in _REDUCTIONS or not computes(node.dtype)
         case n.Contiguous():
@@ -51,6 +54,20 @@ def is_elsewhere(node: Node, info: DeviceInfo) -> bool:
             return False
         case _:
             return True
+
+
+def _is_place(node: Node) -> bool:
+    """Whether the whole numbers of a node are sums of multiples of places, as what is tested for triangles."""
+    computed = _computed(node)
+    if computed.dtype not in (dtypes.int32, dtypes.int64):
+        return False
+    match computed:
+        case n.Iota() | n.Const():
+            return True
+        case n.Binary(op=BinaryOp.ADD | BinaryOp.SUB, sources=sources) if computed.storage is None:
+            return all(map(_is_place, sources))
+        case _:
+            return False
 
 
 def nodes_apart(order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo) -> set[Node]:

@@ -57,8 +57,8 @@ else:
     fourier = lazy_import("zyx.kernels.fourier", globals())
     sorting = lazy_import("zyx.kernels.sorting", globals())
 
-#: How many ways there are to prepare nodes, each for devices that refuse the one before.
-WAYS: Final = 3
+#: How many variants of prepared nodes there are, each for devices that refuse the one before.
+VARIANTS: Final = 3
 #: Positions of more elements than this may overflow 64 bits where padding is added to them.
 _MOST_ELEMENTS: Final = 1 << 62
 #: Fewer products take one kernel less time than several.
@@ -76,7 +76,7 @@ def prepare(
     info: DeviceInfo,
     *,
     deterministic: bool = False,
-    way: int = 0,
+    variant: int = 0,
 ) -> list[Node]:
     """Return nodes with the values of `outputs`, rewritten for a device.
 
@@ -86,9 +86,9 @@ def prepare(
         outputs: What is asked for.
         info: The device.
         deterministic: Whether floats are to be combined in one order, always the same.
-        way: 0 for all hand-written kernels; others, below `ways_of`, leave those out that a device may refuse: 1
-            attention, transforms and the fastest ones that sort, see `zyx.kernels.sorting.sort_order`, 2 all that
-            sort.
+        variant: 0 for all hand-written kernels; others, below `count_variants`, leave those out that a device may
+            refuse: 1 attention, transforms and the fastest ones that sort, see `zyx.kernels.sorting.sort_order`, 2 all
+            that sort.
 
     Raises:
         ShapeError: A node has too many elements to count.
@@ -97,11 +97,11 @@ def prepare(
     chain: dict[Node, int] = {}
     users = _count_users(order, outputs)
     wanted = set(outputs)
-    sorting = functools.partial(_sorted, graph, info=info, way=way) if way < 2 else None
+    sorting = functools.partial(_sorted, graph, info=info, variant=variant) if variant < 2 else None
     summed = functools.partial(_reduction, graph, info=info)
     helpers = Helpers(summed, sorting)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
-    has_weights = way == 0 and _may_attend(order, info)
+    has_weights = variant == 0 and _may_attend(order, info)
     for node in order:
         _check_size(node)
         if 0 in node.shape:
@@ -119,9 +119,9 @@ def prepare(
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _sum_of_products(graph, node, new, users, info) or _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
-            current = _sorted(graph, current, info, way)
+            current = _sorted(graph, current, info, variant)
         elif isinstance(current, n.Fourier) and current is not sources[0]:
-            current = _transformed(graph, current, info, way)
+            current = _transformed(graph, current, info, variant)
         elif isinstance(current, n.Where) and (whole := interleaved(current)) is not None:
             current = graph.reshape(whole, current.shape)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
@@ -144,20 +144,20 @@ def prepare(
     return [_with_buffer(graph, new[_same_elements(node, users)]) for node in outputs]
 
 
-def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, way: int) -> Node:
+def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, variant: int) -> Node:
     """Return what `sort_order` does; imported where something is sorted."""
-    return sorting.sort_order(graph, node, info, way)
+    return sorting.sort_order(graph, node, info, variant)
 
 
-def _transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, way: int) -> Node:
+def _transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, variant: int) -> Node:
     """Return what `transformed` does; imported where something is transformed."""
-    return fourier.transformed(graph, node, info, way)
+    return fourier.transformed(graph, node, info, variant)
 
 
-def ways_of(order: Sequence[Node], info: DeviceInfo) -> int:
-    """Return how many ways there are to prepare nodes, for devices that refuse what the first ones make of them."""
+def count_variants(order: Sequence[Node], info: DeviceInfo) -> int:
+    """Return how many variants of prepared nodes there are, for devices that refuse what the first ones become."""
     if any(isinstance(node, n.Sort) and node.storage is None for node in order):
-        return WAYS
+        return VARIANTS
     if any(isinstance(node, n.Fourier) and node.storage is None for node in order):
         return 2
     return 2 if _may_attend(order, info) else 1

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import BucketReplay, TracedWay
+    from zyx.jit.lengths import BucketReplay, TracedSizes
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.specialise.table import Outline
@@ -319,7 +319,7 @@ class Jit(Generic[P, R]):
             sizes = sized.sizes(sum(shapes, ()), numbers)
             if is_new:
                 sized.rows = [sizes]
-        if declared or sized.ways or sized.sized or sized.rows != [sizes]:
+        if declared or sized.symbolics or sized.sized or sized.rows != [sizes]:
             call = bucketed.Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
             done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
             if done is not None:
@@ -375,10 +375,10 @@ class Jit(Generic[P, R]):
         if call.runtime.planner.is_deterministic or GROUP in key[3]:
             return None  # other kernels add up in another order; and plans of several devices take buffers
 
-        def key_of(way: TracedWay) -> _Key:
+        def key_of(way: TracedSizes) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
-        def keep(way: TracedWay, trace: BucketedTrace) -> SignatureTraces:
+        def keep(way: TracedSizes, trace: BucketedTrace) -> SignatureTraces:
             self._replays.clear()
             return self._keep(key_of(way), trace, way)
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _MOST_LENGTHS: Final = 2
 #: Traces that turned out to be for one length alone, after which no more are made.
 _MOST_PINNED: Final = 2
-#: Traces that are made of one way until it has served often: each call could need another one.
+#: Traces that are made for symbolic sizes until one has served often: each call could need another one.
 _MOST_MADE: Final = 8
 _SERVED_FOR_ONE: Final = 32
 #: Steps in which lengths are counted, and how many kinds of rests have traces that they share.
@@ -69,8 +69,8 @@ def run_at_length(
     call: Call,
     sizes: tuple[int, ...],
     declared: Declared | None,
-    kept: Callable[[TracedWay], SignatureTraces | None],
-    keep: Callable[[TracedWay, BucketedTrace], SignatureTraces],
+    kept: Callable[[TracedSizes], SignatureTraces | None],
+    keep: Callable[[TracedSizes, BucketedTrace], SignatureTraces],
 ) -> tuple[Any, BucketReplay] | None:
     """Return what a call gives by a trace for many lengths, and what gives it again.
 
@@ -81,80 +81,80 @@ def run_at_length(
         call: The call.
         sizes: Those of all its tensors, and its numbers that are sizes.
         declared: Which sizes vary, where that was declared.
-        kept: From a way to the traces that are kept for it.
+        kept: From symbolic sizes to the traces that are kept for it.
         keep: Keeps one more.
     """
     with call.runtime.lock:
         if call.numbers:
             outline.given(call.numbers)
-        way, lengths = _way(outline, sizes, declared)
-        if way is None or not way.serves(lengths):
+        symbolic, lengths = _symbolic_sizes(outline, sizes, declared)
+        if symbolic is None or not symbolic.serves(lengths):
             return None
-        there = kept(way)
+        there = kept(symbolic)
         for known in () if there is None else there.entries:
             if lengths in known.extent and (not known.fixed or known.has_fixed(call.numbers)):
                 outside = known.found(call.tensors)
                 if outside is not None and there is not None:
-                    return way.run(known, outside, call, lengths, there)
-        if not way.may_trace():
+                    return symbolic.run(known, outside, call, lengths, there)
+        if not symbolic.may_trace():
             return None
-    trace, tracing = _trace(outline, call, way, lengths)  # the second keeps what was found until the first run
+    trace, tracing = _trace(outline, call, symbolic, lengths)  # the second keeps what was found until the first run
     if trace is None:
-        return run_at_length(outline, call, sizes, declared, kept, keep) if way.is_left else None
+        return run_at_length(outline, call, sizes, declared, kept, keep) if symbolic.is_left else None
     if lengths not in trace.extent:  # it was made at others
-        way.settled.add(lengths)
+        symbolic.settled.add(lengths)
         return None
     with call.runtime.lock:
-        way.pinned = 0
-        there = keep(way, trace)
+        symbolic.pinned = 0
+        there = keep(symbolic, trace)
         outside = trace.found(call.tensors)
-        done = None if outside is None else way.run(trace, outside, call, lengths, there)
+        done = None if outside is None else symbolic.run(trace, outside, call, lengths, there)
         del tracing
         trace.settle()
     return done
 
 
-def _way(
+def _symbolic_sizes(
     outline: Outline, sizes: tuple[int, ...], declared: Declared | None
-) -> tuple[TracedWay | None, tuple[int, ...]]:
+) -> tuple[TracedSizes | None, tuple[int, ...]]:
     """Return how sizes follow lengths, found out from those of other calls, and the lengths."""
     if declared is None:
         rows = [*outline.rows, sizes]
-        found = outline.way(sizes, _MOST_LENGTHS, lambda followed: TracedWay(followed).saw(rows))
+        found = outline.symbolic_sizes(sizes, _MOST_LENGTHS, lambda followed: TracedSizes(followed).saw(rows))
     else:
-        found = outline.known_way(sizes)
+        found = outline.known_sizes(sizes)
         if found is None:
             outline.add(_declared(sizes, declared))
-            found = outline.known_way(sizes)
+            found = outline.known_sizes(sizes)
     if found is None:
         return None, ()
-    way: TracedWay | None
-    way, lengths = found
-    if way.is_left:
-        way, lengths = way.now(lengths, sizes)
-    if way is not None and min(lengths) < 2 <= max(lengths):
-        return way.beside(lengths, sizes)
-    return way, lengths
+    symbolic: TracedSizes | None
+    symbolic, lengths = found
+    if symbolic.is_left:
+        symbolic, lengths = symbolic.now(lengths, sizes)
+    if symbolic is not None and min(lengths) < 2 <= max(lengths):
+        return symbolic.beside(lengths, sizes)
+    return symbolic, lengths
 
 
-def _declared(sizes: tuple[int, ...], declared: Declared) -> TracedWay:
+def _declared(sizes: tuple[int, ...], declared: Declared) -> TracedSizes:
     """Return how sizes follow lengths that were declared, beside those that do not."""
     numbers = [declared.number_of.get(place) for place in range(len(sizes))]
     followed = [
         Length(0, size) if number is None else Length.of({(number,): 1})
         for size, number in zip(sizes, numbers, strict=True)
     ]
-    return TracedWay(Followed(tuple(followed)), declared.most, is_declared=True)
+    return TracedSizes(Followed(tuple(followed)), declared.most, is_declared=True)
 
 
 def _trace(
-    outline: Outline, call: Call, way: TracedWay, lengths: tuple[int, ...]
+    outline: Outline, call: Call, symbolic: TracedSizes, lengths: tuple[int, ...]
 ) -> tuple[BucketedTrace | None, Tracing | None]:
     """Trace the function for many lengths."""
     error: Exception = LookedAt()
     apart = 0
-    while way.may_trace():
-        way.traced += 1
+    while symbolic.may_trace():
+        symbolic.traced += 1
         fixed = frozenset(range(len(call.numbers))) - outline.changed | outline.kept | call.static
         fixed -= outline.sized
         numbers = Numbers(fixed)
@@ -162,14 +162,14 @@ def _trace(
         made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
         if len({*made_at}) < len(made_at):
             made_at[-1] += 5
-        extent = Extent(made_at, numbers, way.most, [-(-LEAST_BOUND // step) for step in way.steps])
-        remaining = iter(way.sizes)
+        extent = Extent(made_at, numbers, symbolic.most, [-(-LEAST_BOUND // step) for step in symbolic.steps])
+        remaining = iter(symbolic.sizes)
         shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
         numbers.sizes = {place: extent.made(size) for place, size in zip(sorted(outline.sized), remaining, strict=True)}
         tracing = Tracing(call.runtime, shapes)
         if call.runtime.trace.plans:
             shown = " and ".join(map(str, lengths))
-            why = "sizes of its arguments change" if way.settles else "for lengths that were declared"
+            why = "sizes of its arguments change" if symbolic.settles else "for lengths that were declared"
             call.runtime.trace.traced(call.name, f"{why}; for lengths such as {shown}")
         try:
             trace = BucketedTrace(call, extent, tracing)
@@ -177,21 +177,21 @@ def _trace(
             return trace, tracing
         except LookedAt:
             if numbers.looked_at == fixed or -1 in numbers.looked_at:
-                if way.leave(extent.finer):
+                if symbolic.leave(extent.finer):
                     break
-                way.pinned += 1
+                symbolic.pinned += 1
                 apart += 1
                 error = LookedAt(f"{extent.place or 'the runtime'} looks at the number of elements itself")
             else:
                 outline.kept |= numbers.looked_at
         except Exception as raised:  # noqa: BLE001  # it takes no stand-ins; or it fails anyway, with those of its own
-            way.pinned = _MOST_PINNED
+            symbolic.pinned = _MOST_PINNED
             error = raised
     call.runtime.trace.unbounded(max(lengths), error, "trace")
     return None, None
 
 
-class TracedWay(specialise.Way):
+class TracedSizes(specialise.SymbolicSizes):
     """How sizes follow lengths, and what became of the traces for them.
 
     Attributes:
@@ -208,7 +208,7 @@ class TracedWay(specialise.Way):
         most: tuple[int | None, ...] = (),
         *,
         is_declared: bool = False,
-        counted_by: TracedWay | None = None,
+        counted_by: TracedSizes | None = None,
     ) -> None:
         super().__init__(followed, settles=not is_declared)
         self.most = most
@@ -221,8 +221,8 @@ class TracedWay(specialise.Way):
             self.steps = [mine * times for mine, times in zip(counted_by.steps or [1] * len(step), step, strict=True)]
         self._counted_by = counted_by
         self._step: list[int] = []
-        self._stepped: dict[tuple[int, ...], TracedWay] = {}
-        self._beside: dict[tuple[int, ...], TracedWay] = {}
+        self._stepped: dict[tuple[int, ...], TracedSizes] = {}
+        self._beside: dict[tuple[int, ...], TracedSizes] = {}
         self._seen: set[tuple[int, ...]] | None = None if is_declared or counted_by else set()
         self._replays = 0
 
@@ -246,7 +246,7 @@ class TracedWay(specialise.Way):
             self._seen = None
         return True
 
-    def beside(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[TracedWay | None, tuple[int, ...]]:
+    def beside(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[TracedSizes | None, tuple[int, ...]]:
         """Return how sizes follow the other lengths where some are 0 or 1, which have traces of their own."""
         kept = [number for number, length in enumerate(lengths) if length > 1]
         key = tuple([0 if number in kept else length + 1 for number, length in enumerate(lengths)])
@@ -261,7 +261,7 @@ class TracedWay(specialise.Way):
                 for size in self.sizes
             ]
             most = tuple([self.most[number] for number in kept]) if self.most else ()
-            found = self._beside[key] = TracedWay(Followed(tuple(followed)), most, is_declared=not self.settles)
+            found = self._beside[key] = TracedSizes(Followed(tuple(followed)), most, is_declared=not self.settles)
             found.steps = [self.steps[number] for number in kept] if self.steps else []
         served = found.followed.lengths_of(sizes)
         if served is None:
@@ -277,14 +277,14 @@ class TracedWay(specialise.Way):
         plain._step, plain._stepped, plain.is_left, self.is_left = steps, {}, True, True
         return True
 
-    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[TracedWay | None, tuple[int, ...]]:
-        """Return the way that takes its place, and the lengths there; None if there are too many for one more."""
+    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[TracedSizes | None, tuple[int, ...]]:
+        """Return the sizes that take its place, and the lengths there; None if there are too many for one more."""
         rests = tuple([length % step for length, step in zip(lengths, self._step, strict=True)])
         found = self._stepped.get(rests)
         if found is None:
             if len(self._stepped) == _MOST_RESTS:
                 return None, ()
-            found = TracedWay(Followed(in_steps(self.sizes, self._step, rests)), counted_by=self)
+            found = TracedSizes(Followed(in_steps(self.sizes, self._step, rests)), counted_by=self)
             self._stepped[rests] = found
         return found, found.followed.lengths_of(sizes) or ()
 
@@ -319,21 +319,21 @@ class BucketReplay(NamedTuple):
     Attributes:
         bounded: What runs it.
         numbers: Those of the call, and the length.
-        way: What notes how often it is run.
+        symbolic: What notes how often it is run.
         kept: Where its trace is kept.
     """
 
     bounded: BoundedEntry
     numbers: Sequence[Any]
-    way: TracedWay
+    symbolic: TracedSizes
     kept: SignatureTraces
 
     def run(self, tensors: Sequence[Handle]) -> tuple[Any] | None:
         """Return what the same call gives with other values, None if that is not known any more."""
-        if self.numbers[-1] in self.way.settled:
+        if self.numbers[-1] in self.symbolic.settled:
             return None
         outside = self.bounded.found(tensors)
         if outside is None:
             return None
-        self.way.ran(self.numbers[-1], self.bounded.points)
+        self.symbolic.ran(self.numbers[-1], self.bounded.points)
         return (self.bounded.run(tensors, outside, self.numbers),)

@@ -39,7 +39,7 @@ class _Pair(NamedTuple):
     inverse: Tensor
 
 
-class _Way(NamedTuple):
+class _LastStep(NamedTuple):
     """An iteration: the gradient where it began, the direction, and how far it went along that."""
 
     gradient: Tensor
@@ -128,7 +128,7 @@ class LBFGS(Optimizer):
         self.func_evals = 0
         self._pairs: list[_Pair] = []
         self._scale = self._number(1.0)
-        self._last: _Way | None = None
+        self._last: _LastStep | None = None
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Take the parameters; there is one group.
@@ -170,7 +170,7 @@ class LBFGS(Optimizer):
                 [(gradient * direction).sum(), gradient.abs().sum(), direction.abs().max()]
             ).tolist()
             way = rate if self._last is not None else min(1.0, 1.0 / total) * rate
-            self._last = _Way(gradient, direction, self._number(way))
+            self._last = _LastStep(gradient, direction, self._number(way))
             if slope > -settings.tolerance_change:
                 break
             before, at = loss, [parameter.clone().realize() for parameter in self.params]
@@ -223,7 +223,7 @@ class LBFGS(Optimizer):
             return self._new((size,), self._rate_dtype, self.step_count.node.device)
 
         self._scale = self._number(1.0)
-        self._last = _Way(empty(), empty(), self._number(0.0)) if "gradient" in state else None
+        self._last = _LastStep(empty(), empty(), self._number(0.0)) if "gradient" in state else None
         self._pairs = [_Pair(empty(), empty(), self._number(0.0)) for _ in range(count)]
         try:
             return super().load_state_dict(state, strict)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Allocator
     from zyx.runtime.plan import Plan, Slice
     from zyx.runtime.trace import Trace
-    from zyx.specialise.table import Way
+    from zyx.specialise.table import SymbolicSizes
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class BoundedPlan:
         outputs: Those of the plan, as long as the results are.
         lengths: The lengths.
         points: How many points a run goes over.
-        way: What notes how often it is run.
+        symbolic: What notes how often it is run.
         forget: Called when the length has settled: a plan of its own is made for the next run.
     """
 
@@ -38,7 +38,7 @@ class BoundedPlan:
     outputs: Sequence[Slice]
     lengths: tuple[int, ...]
     points: int
-    way: Way
+    symbolic: SymbolicSizes
     forget: Callable[[], object]
 
     #: As plans are asked; it is not one launch.
@@ -56,7 +56,7 @@ class BoundedPlan:
             BackendError: A step was refused, or failed.
         """
         results = self.plan.run([*leaves, *self.given], memory, trace, self.outputs)
-        if self.way.ran(self.lengths, self.points):
+        if self.symbolic.ran(self.lengths, self.points):
             self.forget()
         return results
 

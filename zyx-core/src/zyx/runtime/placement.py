@@ -41,7 +41,7 @@ _COPY_BYTES_PER_S: Final = 1e10
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Candidate:
     """A device for each group of a plan.
 
     Attributes:
@@ -217,17 +217,17 @@ class Placement:
         finally:
             refusals.clear()  # or a cycle would keep them, and the buffers of the frames that they came through
 
-    def _ways(self, order: Sequence[Node], outputs: Sequence[Node]) -> list[_Way]:
+    def _ways(self, order: Sequence[Node], outputs: Sequence[Node]) -> list[_Candidate]:
         """Return all choices: those with room before those without, the likely fastest first."""
         names = sorted({node.device for node in order if GROUP in node.device})
         if not names:
-            return [_Way({}, 0.0, True, "")]
+            return [_Candidate({}, 0.0, True, "")]
         self._memory.reclaim()
         choices = itertools.product(*(self.members(name) for name in names))
         ways = [self._way(dict(zip(names, choice, strict=True)), order, outputs) for choice in choices]
         return sorted(ways, key=lambda way: (not way.has_room, way.seconds))
 
-    def _way(self, devices: Placed, order: Sequence[Node], outputs: Sequence[Node]) -> _Way:
+    def _way(self, devices: Placed, order: Sequence[Node], outputs: Sequence[Node]) -> _Candidate:
         seconds = 0.0
         nbytes = dict.fromkeys((device.memory_pool for device in devices.values()), 0)
         asked = set(outputs)
@@ -247,7 +247,7 @@ class Placement:
             f"{device.memory_pool.free_bytes} bytes free in pool {device.memory_pool.name})"
             for device in devices.values()
         )
-        return _Way(devices, seconds, all(pool.free_bytes >= size for pool, size in nbytes.items()), text)
+        return _Candidate(devices, seconds, all(pool.free_bytes >= size for pool, size in nbytes.items()), text)
 
     def _is_on(self, buffer: Buffer, pool: MemoryPool) -> bool:
         return buffer.pool is pool or pool in self._copies.get(buffer, ())

@@ -16,7 +16,7 @@ from zyx.fusion.elsewhere import nodes_apart
 from zyx.fusion.library import product_in
 from zyx.fusion.offset_specialisation import SharedKernel, share_kernels
 from zyx.fusion.partition import partition
-from zyx.fusion.prepare import prepare, ways_of
+from zyx.fusion.prepare import count_variants, prepare
 from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
@@ -192,11 +192,11 @@ class _Making:
     ) -> tuple[dict[Node, Node], list[Action]]:
         """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
         order = topological(outputs)
-        ways = ways_of(order, device.info)
-        for way in range(ways):
+        variants = count_variants(order, device.info)
+        for variant in range(variants):
             try:
                 prepared = prepare(
-                    self._graph, order, outputs, device.info, deterministic=self._is_deterministic, way=way
+                    self._graph, order, outputs, device.info, deterministic=self._is_deterministic, variant=variant
                 )
                 self._compiler.trace.prepared(outputs, prepared, device)
                 wanted = dict(zip(outputs, prepared, strict=True))
@@ -205,10 +205,10 @@ class _Making:
                     self._written.prepared(wanted)
                 return wanted, self._kernels(prepared, device, link_by_link(offers) if may_donate else {})
             except Planner.refusals as error:
-                if way + 1 == ways:
+                if variant + 1 == variants:
                     raise
                 self._compiler.trace.prepared_otherwise(error)
-        raise AssertionError("the last way returns or raises")
+        raise AssertionError("the last variant returns or raises")
 
     def _cut(
         self,

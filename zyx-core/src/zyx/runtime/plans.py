@@ -190,7 +190,7 @@ class Plans(OpenDevices):
                 plan = self._planned(made.outputs, [*read, *given], {}, {})
             except Exception as error:  # noqa: BLE001  # it is there for speed only, and there is another plan
                 self.trace.unbounded(max(longer.bounds), error)
-                longer.way.refused.add(longer.bounds)
+                longer.symbolic.refused.add(longer.bounds)
                 return None
             self._keep_plan(longer.key, plan)
         else:
@@ -201,7 +201,7 @@ class Plans(OpenDevices):
             plan.sized(zip(plan.results, (size_of(node.shape) * node.dtype.itemsize for node in nodes), strict=True)),
             longer.lengths,
             longer.points,
-            longer.way,
+            longer.symbolic,
             functools.partial(self._plans.pop, key, None),
         )
 

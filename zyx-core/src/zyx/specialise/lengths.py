@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zyx.specialise.length import Length
     from zyx.specialise.longer import Longer
     from zyx.specialise.outline import Dims
-    from zyx.specialise.table import Table, Way
+    from zyx.specialise.table import SymbolicSizes, Table
 
 #: Graphs of more nodes take too long to look through.
 _MOST_NODES: Final = 2048
@@ -49,7 +49,7 @@ class Bounded:
 
     Attributes:
         key: Of its plan, for all lengths up to the greatest.
-        way: How sizes follow the length.
+        symbolic: How sizes follow the length.
         lengths: The length.
         bounds: The greatest.
         changed: The places of the constants that it is given.
@@ -58,7 +58,7 @@ class Bounded:
     """
 
     key: Key
-    way: Way
+    symbolic: SymbolicSizes
     lengths: tuple[int, ...]
     bounds: tuple[int, ...]
     changed: tuple[int, ...]
@@ -68,17 +68,17 @@ class Bounded:
     @property
     def is_made(self) -> bool:
         """Whether it was made before."""
-        return (self.bounds, self.changed) in self.way.made
+        return (self.bounds, self.changed) in self.symbolic.made
 
     def make(self, outputs: Sequence[Node]) -> Longer:
         """Return the longer graph of `outputs`. Raises as `zyx.specialise.longer.longer` does."""
-        made = longer(outputs, self.nodes, self.way.sizes, self.bounds, self._varying())
-        self.way.made[self.bounds, self.changed] = tuple(made.lengths)
+        made = longer(outputs, self.nodes, self.symbolic.sizes, self.bounds, self._varying())
+        self.symbolic.made[self.bounds, self.changed] = tuple(made.lengths)
         return made
 
     def values(self) -> list[Scalar]:
         """Return what the longer graph is given: lengths, and behind them the constants that have changed."""
-        lengths = self.way.made[self.bounds, self.changed]
+        lengths = self.symbolic.made[self.bounds, self.changed]
         return [size.at(*self.lengths) for size in lengths] + [node.value for node in self._varying()]
 
     def _varying(self) -> list[n.Const]:
@@ -98,18 +98,20 @@ def bounded(table: Table, outputs: Sequence[Node], order: Sequence[Node]) -> Bou
     constants = tuple(node.attributes for node in _constants_of(order))
     known, _ = table.outline((Bounded, kind), constants)
     changed = known.given(constants)
-    followed = known.way(sizes, 1, fits=lambda lengths: _has_shapes(lengths, order))
+    followed = known.symbolic_sizes(sizes, 1, fits=lambda lengths: _has_shapes(lengths, order))
     if followed is None:
         return None
-    way, lengths = followed
-    bounds = bounds_of(way.sizes, outputs, order, lengths)
-    if bounds is None or bounds in way.refused or lengths in way.settled:
+    symbolic, lengths = followed
+    bounds = bounds_of(symbolic.sizes, outputs, order, lengths)
+    if bounds is None or bounds in symbolic.refused or lengths in symbolic.settled:
         return None
-    points = points_of(way.sizes, order, bounds)
+    points = points_of(symbolic.sizes, order, bounds)
     if points >= WORTH:
         return None
     fixed = tuple(value for place, value in enumerate(constants) if place not in changed)
-    return Bounded(Key((kind, way.sizes, bounds, changed), fixed), way, lengths, bounds, changed, order, points)
+    return Bounded(
+        Key((kind, symbolic.sizes, bounds, changed), fixed), symbolic, lengths, bounds, changed, order, points
+    )
 
 
 def _has_shapes(sizes: Sequence[Length], order: Sequence[Node]) -> bool:

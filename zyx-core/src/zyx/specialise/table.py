@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 #: Structures that are remembered; those go first that were not met for longest.
 _MOST: Final = 2048
-#: Of each, sets of sizes that nothing is known to follow, and ways of following: those of the same operations on rows
+#: Of each, sets of sizes that nothing is known to follow, and symbolic sizes: those of the same operations on rows
 #: of several widths, say. What was met last is remembered.
 _MOST_ROWS: Final = 5
-_MOST_WAYS: Final = 16
+_MOST_SYMBOLIC: Final = 16
 #: Sets of values that plans of their own are made for, of numbers which are worth it.
 _OWN_VALUES: Final = 4
 #: Lengths of which the points are counted at a time.
@@ -52,7 +52,7 @@ _numbers: Final = itertools.count()
 
 
 @dataclass(slots=True, eq=False)
-class Way:
+class SymbolicSizes:
     """How the sizes of a structure follow one length, or two, and at which it was run.
 
     Attributes:
@@ -109,8 +109,8 @@ class Outline:
         kept: The places of those that are never given: somebody looks at them, or a device refused to be given them.
         better_known: The places of those that plans of their own are worth.
         own: The values of these that have such plans.
-        rows: Sets of sizes that it was met with and that followed no way then.
-        ways: How its sizes follow lengths, those met last at the end.
+        rows: Sets of sizes that it was met with and that followed no lengths then.
+        symbolics: How its sizes follow lengths, those met last at the end.
         sized: The places of numbers that vary as sizes do, and are among them, behind the others.
     """
 
@@ -120,7 +120,7 @@ class Outline:
     better_known: tuple[int, ...] = ()
     own: set[tuple[Any, ...]] = field(default_factory=set)
     rows: list[tuple[int, ...]] = field(default_factory=list)
-    ways: list[Any] = field(default_factory=list)
+    symbolics: list[Any] = field(default_factory=list)
     sized: frozenset[int] = frozenset()
 
     def given(self, numbers: Sequence[Any]) -> tuple[int, ...]:
@@ -144,28 +144,28 @@ class Outline:
         if not places <= self.sized:
             first = self.rows[0][: len(self.rows[0]) - len(self.sized)]
             self.sized |= places
-            self.rows, self.ways = [self.sizes(first, self.first)], []
+            self.rows, self.symbolics = [self.sizes(first, self.first)], []
 
-    def known_way(self, sizes: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
-        """Return one of the ways in which sizes follow lengths, and the lengths that they are of."""
-        for way in self.ways:
-            lengths = way.followed.lengths_of(sizes)
+    def known_sizes(self, sizes: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
+        """Return the symbolic sizes that these are of, and the lengths at which."""
+        for symbolic in self.symbolics:
+            lengths = symbolic.followed.lengths_of(sizes)
             if lengths is not None:
-                if way is not self.ways[-1]:
-                    self.ways.remove(way)
-                    self.ways.append(way)
-                return way, lengths
+                if symbolic is not self.symbolics[-1]:
+                    self.symbolics.remove(symbolic)
+                    self.symbolics.append(symbolic)
+                return symbolic, lengths
         return None
 
-    def add(self, way: Way) -> None:
-        """Remember one more way."""
-        self.ways = [*self.ways, way][-_MOST_WAYS:]
+    def add(self, symbolic: SymbolicSizes) -> None:
+        """Remember how sizes follow lengths."""
+        self.symbolics = [*self.symbolics, symbolic][-_MOST_SYMBOLIC:]
 
-    def way(
+    def symbolic_sizes(
         self,
         sizes: tuple[int, ...],
         most_lengths: int,
-        make: Callable[[Followed], Way] = Way,
+        make: Callable[[Followed], SymbolicSizes] = SymbolicSizes,
         *,
         fits: Callable[[Sequence[Length]], bool] = lambda _: True,
     ) -> tuple[Any, tuple[int, ...]] | None:
@@ -176,10 +176,10 @@ class Outline:
         Args:
             sizes: They.
             most_lengths: How many lengths may vary at once.
-            make: Makes a new way.
-            fits: Whether it is one.
+            make: Makes new ones.
+            fits: Whether sizes may follow so.
         """
-        known = self.known_way(sizes)
+        known = self.known_sizes(sizes)
         if known is not None or sizes in self.rows:
             return known
         rows = [*self.rows, sizes]
@@ -188,7 +188,7 @@ class Outline:
             found = follow(some, most_lengths) if len(some) > 1 else None
             if found is not None and fits(found):
                 self.add(make(Followed(found)))
-                return self.known_way(sizes)
+                return self.known_sizes(sizes)
         return None
 
 

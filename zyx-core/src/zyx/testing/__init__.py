@@ -2,6 +2,7 @@
 
     pytest --pyargs zyx.testing --zyx-device NAME          the conformance suite, on one device or several
     pytest --pyargs zyx.testing --zyx-thorough ...         more examples: minutes instead of seconds
+    pytest --pyargs zyx.testing --zyx-shares NAME ...      of combinations of parameters a share, drawn by NAME
 
 It needs the extra ``zyx-core[testing]``. What it is made of:
 

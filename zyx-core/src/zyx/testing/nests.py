@@ -16,7 +16,7 @@ from zyx.backend.info import DeviceInfo, full_capability
 from zyx.fusion.arrange import arrange
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
-from zyx.fusion.prepare import WAYS, prepare
+from zyx.fusion.prepare import VARIANTS, prepare
 from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
@@ -120,7 +120,7 @@ def kernels_of(
     """
     outputs = [node for node in case.outputs if 0 not in node.shape]  # those without elements need no kernel
     # Sorts become nests, too: what is written by hand has none.
-    prepared = prepare(Graph(), topological(outputs), outputs, info, way=WAYS - 1)
+    prepared = prepare(Graph(), topological(outputs), outputs, info, variant=VARIANTS - 1)
     references = dict(case.references(topological(prepared)))
     computed = [node for node in dict.fromkeys(prepared) if not isinstance(node, n.Leaf)]
     parts = partition(topological(computed), computed, info)

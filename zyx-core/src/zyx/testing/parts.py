@@ -26,3 +26,7 @@ OF_NESTS: Final = tuple(
         "attention", "compute_products", "events", "indexing", "launches", "pairs", "plans", "pool", "windows",
     )
 )  # fmt: skip
+
+#: What is drawn of the combinations of a test's parameters, one in so many, where ``--zyx-shares`` asks for a share. It
+#: is of tests about kernels: nearly all of their time is that of drivers' compilers, once for each combination.
+SHARE: Final = 4

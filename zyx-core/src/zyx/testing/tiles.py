@@ -18,7 +18,7 @@ from zyx.backend.pool import PoolBuffer
 from zyx.builtin.host import HostPool
 from zyx.errors import LaunchError, UnsupportedError
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
-from zyx.ops import COMPARISONS, BinaryOp, UnaryOp, binary_ops, unary_ops
+from zyx.ops import COMPARISONS, BinaryOp, binary_ops, unary_ops
 from zyx.testing.opening import open_runtime
 from zyx.tiles.build import build_program
 from zyx.tiles.run import run_program
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx.tiles.data import TileProgram
 
-_LACKING: Final = frozenset({UnaryOp.LOG1P, UnaryOp.ERF})
-_FLOAT: Final = Capability(
-    unary_ops(dtypes.float32) - _LACKING, binary_ops(dtypes.float32) - {BinaryOp.MOD, BinaryOp.POW}
-)
+_FLOAT: Final = Capability(unary_ops(dtypes.float32), binary_ops(dtypes.float32) - {BinaryOp.MOD, BinaryOp.POW})
 _BOOL: Final = Capability(unary_ops(dtypes.bool_), binary_ops(dtypes.bool_) - COMPARISONS)
 
 

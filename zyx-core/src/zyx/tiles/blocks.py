@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 #: Blocks of a buffer: one is filled while the other is used.
 BLOCKS_OF_A_BUFFER: Final = 2
-#: Tiles of a block along one axis, and in all: what is gained by more is little, and results in flight take room, too.
+#: Tiles of a block along one axis that is not whole: what is gained by more is little.
 _MOST_ALONG: Final = 32
-_MOST_TILES: Final = 64
+#: Bytes of a block: a sixth of what a core has, since results in flight take room, too. Rows of 2048 float32 fit.
+_MOST_BYTES: Final = 1 << 18
 
 
 def local_bytes(program: TileProgram) -> int:
@@ -35,18 +36,20 @@ def local_bytes(program: TileProgram) -> int:
             rows, columns = program.block_of(step.to)
             blocks = BLOCKS_OF_A_BUFFER if isinstance(step, Cast) else 1
             total += blocks * rows * columns * height * width * step.dtype.itemsize
-    return total
+    return total + sum(BLOCKS_OF_A_BUFFER * height * width * dtype.itemsize for dtype in program.doubted)
 
 
 def buffers_of(program: TileProgram) -> int:
-    """Return how many buffers a program has: one for each operand that it loads or stores, and for each cast."""
+    """Return how many buffers a program has: for each operand that it loads or stores, each cast, and doubts."""
     steps = [step for sweep in program.sweeps for step in sweep.steps]
     operands = {step.operand for step in steps if isinstance(step, Load | Put)}
-    return len(operands) + sum(isinstance(step, Cast) for step in steps)
+    return len(operands) + sum(isinstance(step, Cast) for step in steps) + len(program.doubted)
 
 
 def with_blocks(program: TileProgram, info: DeviceInfo, whole: Sequence[int] = ()) -> TileProgram:
-    """Return the program with blocks that move the fewest tiles, of those that fit; `whole` are axes of one block.
+    """Return the program with blocks that move the fewest tiles, of those that fit; of such, with the fewest blocks.
+
+    `whole` are axes of one block.
 
     Raises:
         UnsupportedError: No blocks fit, or there are more buffers than the device has.
@@ -63,12 +66,12 @@ def with_blocks(program: TileProgram, info: DeviceInfo, whole: Sequence[int] = (
         tried = replace(program, axes=axes)
         needed = local_bytes(tried)
         smallest = min(smallest or needed, needed)
-        if needed > info.local_bytes or _largest(tried) > _MOST_TILES:
+        if needed > info.local_bytes or _largest(tried) > _MOST_BYTES:
             continue
         blocks = 1
         for axis in tried.axes:
             blocks *= axis.blocks
-        cost = (blocks, tiles_moved(tried))
+        cost = (tiles_moved(tried), blocks)
         if least is None or cost < least:
             best, least = tried, cost
     if best is None:
@@ -80,8 +83,14 @@ def with_blocks(program: TileProgram, info: DeviceInfo, whole: Sequence[int] = (
 
 
 def _largest(program: TileProgram) -> int:
-    sizes = [rows * columns for rows, columns in map(program.block_of_operand, range(len(program.operands)))]
-    return max(sizes, default=1)
+    """Return how many bytes the largest block of an operand has."""
+    height, width = program.tile
+    blocks = map(program.block_of_operand, range(len(program.operands)))
+    sizes = [
+        rows * columns * height * width * operand.view.tile_dtype.itemsize
+        for (rows, columns), operand in zip(blocks, program.operands, strict=True)
+    ]
+    return max(sizes, default=0)
 
 
 def _choices(program: TileProgram, whole: Sequence[int]) -> Iterator[tuple[Axis, ...]]:

@@ -36,6 +36,8 @@ class Matrix:
         shape: Sizes: axes of the batch, then rows, then columns.
         strides: How far the elements along each of them are apart.
         count: Elements that there are, in row-major order; 0 means all. Fewer are a vector, folded.
+        within: For each axis, from where to where the buffer has elements; the others are 0. Empty means that it has
+            all of them. Of what is folded, there is one pair, for the vector.
     """
 
     dtype: DType
@@ -44,6 +46,7 @@ class Matrix:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     count: int = 0
+    within: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,15 @@ class Constant:
     pad: Scalar = 0
 
 
-Source: TypeAlias = LaunchArgument | Constant
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """The numbers ``start + step * i`` along the one axis of several elements; the last one again in its pads."""
+
+    start: float
+    step: int
+
+
+Source: TypeAlias = LaunchArgument | Constant | Ramp
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,18 @@ class Axis:
         return self.tiles // self.block
 
 
+class Pads(enum.Enum):
+    """What is beside the elements of a matrix in its tiles.
+
+    ANY: whatever. ZERO: 0. LAST: the last element of the row, or column, or of the vector that is folded; what is
+    computed from that, element by element, is then what some element has, too.
+    """
+
+    ANY = "any"
+    ZERO = "zero"
+    LAST = "last"
+
+
 @dataclass(frozen=True, slots=True)
 class TileAccess:
     """What a program reads or writes.
@@ -93,20 +116,20 @@ class TileAccess:
         view: As what.
         axes: The axis of the program of each axis of the view; None where that has one element.
         is_written: Whether it is written, and not read.
-        needs_zero_pads: Whether what is beside the elements in tiles has to be 0, and not just anything.
+        pads: What has to be beside the elements in tiles.
     """
 
     source: Source
     view: Matrix
     axes: tuple[int | None, ...]
     is_written: bool = False
-    needs_zero_pads: bool = False
+    pads: Pads = Pads.ANY
 
 
 class TileOp(enum.Enum):
     """What devices do to blocks, element by element.
 
-    `SIGN` is 1, -1, or 0, of NaN too. There are no comparisons, and there is no choice between two values.
+    `SIGN` is 1, -1, or 0, of NaN too. There are no comparisons.
     """
 
     NEG = "neg"
@@ -170,6 +193,27 @@ class Apply2:
 
 
 @dataclass(frozen=True, slots=True)
+class Choose:
+    """``to = x`` where `condition` is 1, else `y`, of blocks of one shape.
+
+    A device that has no choice takes the greater of `x` and `y`, each of them bounded by minus infinity where it is not
+    chosen: a NaN that is not chosen shows. It has to look for that.
+
+    Attributes:
+        to: The value.
+        condition: Of 0 and 1.
+        x, y: What to choose from.
+        doubted: Those of them that may be NaN.
+    """
+
+    to: int
+    condition: int
+    x: int
+    y: int
+    doubted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """``to = x`` with its first row in all rows, or its first column in all columns, or both, of a larger block."""
 
@@ -186,6 +230,14 @@ class Cast:
     to: int
     x: int
     dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """``to = x`` with its rows as columns: a block, and each of its tiles. `x` is loaded, and tiles are squares."""
+
+    to: int
+    x: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +286,9 @@ class Put:
     x: int
 
 
-Step: TypeAlias = Load | Fill | Apply1 | Apply2 | Spread | Cast | Reduce | Multiply | Begin | Combine | Put
+Step: TypeAlias = (
+    Load | Fill | Apply1 | Apply2 | Choose | Spread | Cast | Turn | Reduce | Multiply | Begin | Combine | Put
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +331,13 @@ class TileProgram:
     sweeps: tuple[Sweep, ...]
     values: tuple[Value, ...]
     params: tuple[Param, ...]
+
+    @property
+    def doubted(self) -> tuple[DType, ...]:
+        """The dtypes of values that must not be NaN where they are not chosen."""
+        steps = [step for sweep in self.sweeps for step in sweep.steps]
+        found = [self.values[value].dtype for step in steps if isinstance(step, Choose) for value in step.doubted]
+        return tuple(dict.fromkeys(found))
 
     def block_of(self, value: int) -> tuple[int, int]:
         """Return how many rows and columns of tiles a value has."""

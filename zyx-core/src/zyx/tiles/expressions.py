@@ -8,13 +8,13 @@ What languages of tiles lack is composed of what they have. A truth is 1.0 or 0.
     is(x)           sign(|x| + 1)                           0 of NaN, and 1 of everything else
     c and d         c * d;    c or d: max(c, d);    not c: 1 - c;    c xor d: |c - d|
 
-There is no choice between values that may be NaN or infinite: the one that is not taken would show in a sum of
-products.
+What depends on places, such as the test whether an element is of a triangle, is computed from ramps along the ranges.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,10 +22,13 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.nest import expr as e
+from zyx.nest.masks import conjunction, tests_of
 from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
 from zyx.semantics import apply_binary, apply_unary
 from zyx.tiles import data as t
+from zyx.tiles import functions
 from zyx.tiles.data import TileOp
+from zyx.tiles.views import boxes_of, strides_of, turned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +47,7 @@ _UNARY: Final = {
     UnaryOp.EXP2: TileOp.EXP2, UnaryOp.EXPM1: TileOp.EXPM1, UnaryOp.LOG: TileOp.LOG, UnaryOp.SIN: TileOp.SIN,
     UnaryOp.COS: TileOp.COS, UnaryOp.TANH: TileOp.TANH, UnaryOp.ATAN: TileOp.ATAN,
 }  # fmt: skip
+_COMPOSED: Final = {UnaryOp.LOG2: functions.log2, UnaryOp.LOG1P: functions.log1p, UnaryOp.ERF: functions.erf}
 _BINARY: Final = {
     BinaryOp.ADD: TileOp.ADD, BinaryOp.SUB: TileOp.SUB, BinaryOp.MUL: TileOp.MUL, BinaryOp.DIV: TileOp.DIV,
     BinaryOp.MAX: TileOp.MAX, BinaryOp.MIN: TileOp.MIN,
@@ -57,6 +61,8 @@ _TRUTHS: Final = {
 WIDENED: Final = frozenset(
     {dtypes.bool_, dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.float16, dtypes.bfloat16}
 )
+#: Whole numbers up to this one are float32's.
+_EXACT: Final = 1 << 24
 _FLOATS: Final = frozenset({dtypes.float32, dtypes.float16, dtypes.bfloat16})
 
 
@@ -66,13 +72,23 @@ class Steps:
     Args:
         info: The device.
         inlined: The statements whose values are computed where they are needed.
+        pads: What has to be beside the elements of all that is loaded.
+
+    Attributes:
+        operands: What is read and written, so far.
+        values: What is known of each value.
+        steps: Those of the sweep that is being written.
+        accumulators: The values of reductions.
+        pads: What has to be beside the elements of what is loaded along an axis of the program.
     """
 
-    def __init__(self, info: DeviceInfo, inlined: Mapping[e.Value, Compute]) -> None:
+    def __init__(self, info: DeviceInfo, inlined: Mapping[e.Value, Compute], pads: t.Pads = t.Pads.ANY) -> None:
         self.operands: list[t.TileAccess] = []
         self.values: list[t.Value] = []
         self.steps: list[t.Step] = []
         self.accumulators: dict[e.Value, int] = {}
+        self.pads: dict[int, t.Pads] = {}
+        self._pads = pads
         self._info = info
         self._inlined = inlined
         self._memo: dict[tuple[Expr, DType, Frame], int] = {}
@@ -90,6 +106,9 @@ class Steps:
 
     def load(self, operand: t.TileAccess) -> int:
         """Load the block of an operand, which is the same for equal ones."""
+        if isinstance(operand.source, t.LaunchArgument):
+            pads = {self.pads[axis] for axis in operand.axes if axis in self.pads}
+            operand = replace(operand, pads=pads.pop() if pads else self._pads)
         if operand in self._loaded:
             return self._loaded[operand]
         if operand not in self.operands:
@@ -186,16 +205,49 @@ class Steps:
                 return self.cast(self._binary(expr, frame), wanted)
             case e.Select():
                 return self.cast(self._selected(expr, frame), wanted)
+            case e.NonNegative(x=x):
+                return self.cast(self.apply1(TileOp.RELU, self.apply1(TileOp.SIGN, self._index(x, frame, 0.5))), wanted)
+            case e.IsZero(x=x):
+                apart = self.apply1(TileOp.ABS, self.apply1(TileOp.SIGN, self._index(x, frame)))
+                return self.cast(self._not(apart), wanted)
             case _:
                 raise UnsupportedError(f"{type(expr).__name__} of {expr.dtype} is not computed on tiles: {expr!r}")
 
+    def _index(self, index: Expr, frame: Frame, more: float = 0.0) -> int:
+        """Return an index and a number `more`, as float32: the sum of ramps along its ranges."""
+        if max(abs(index.low), abs(index.high)) > _EXACT:
+            raise UnsupportedError(f"positions {index!r} go beyond the whole numbers that float32 has")
+        strides, start = strides_of(index)
+        if not strides:
+            return self.constant(start + more, dtypes.float32)
+        found: int | None = None
+        for range_, stride in strides.items():
+            view, axes = frame.vector(range_, dtypes.float32)
+            ramp = t.Ramp(start + more if found is None else 0.0, stride)
+            loaded = self.load(t.TileAccess(ramp, view, axes))
+            found = loaded if found is None else self.apply2(TileOp.ADD, found, loaded)
+        assert found is not None  # as there is a range
+        return found
+
     def _read(self, read: e.Read, frame: Frame, wanted: DType) -> int:
-        if read.mask is not None:
-            raise UnsupportedError(f"a read of {read.param} has a mask, which no matrix of tiles has")
         if read.dtype is not wanted and not (wanted is dtypes.float32 and read.dtype in WIDENED):
             raise UnsupportedError(f"{read.param} of {read.dtype} cannot be read as tiles of {wanted}")
-        view, axes = frame.view(read.param, read.index, wanted)
-        return self.load(t.TileAccess(t.LaunchArgument(read.param), view, axes))
+        view, axes = frame.view(read.param, read.index, wanted, boxes_of(read.mask) if read.mask is not None else {})
+        return self._loaded_as_it_lies(t.LaunchArgument(read.param), view, axes)
+
+    def _loaded_as_it_lies(self, source: t.LaunchArgument, view: t.Matrix, axes: tuple[int | None, ...]) -> int:
+        if not self._is_turned(view, axes):
+            return self.load(t.TileAccess(source, view, axes))
+        x = self.load(t.TileAccess(source, turned(view), (*axes[:-2], axes[-1], axes[-2])))
+        to = self.new(view.tile_dtype, *axes[-2:])
+        self.steps.append(t.Turn(to, x))
+        return to
+
+    def _is_turned(self, view: t.Matrix, axes: tuple[int | None, ...]) -> bool:
+        """Whether a matrix is better loaded with its rows as columns: as it lies in the buffer, and others read it."""
+        assert self._info.tiles is not None  # or no steps were written for it
+        is_square = self._info.tiles.rows == self._info.tiles.columns
+        return is_square and None not in axes[-2:] and not view.count and 0 < view.strides[-2] < view.strides[-1]
 
     def _reference(self, ref: e.Ref, frame: Frame, wanted: DType) -> int:
         if ref.mask is not None or not all(map(e.is_current, ref.indices, ref.value.ranges)):
@@ -208,6 +260,8 @@ class Steps:
 
     def _converted(self, expr: e.Convert, frame: Frame, wanted: DType) -> int:
         x = expr.x
+        if (index := _index_below(expr)) is not None and expr.dtype in _FLOATS:
+            return self.cast(self.cast(self._index(index, frame), expr.dtype), wanted)
         if x.dtype is e.INDEX or (x.dtype not in _FLOATS and x.dtype not in WIDENED):
             raise UnsupportedError(f"a value of {x.dtype} is not computed on tiles")
         if expr.dtype.is_bool:
@@ -223,15 +277,19 @@ class Steps:
     def _unary(self, op: UnaryOp, x: int) -> int:
         if op is UnaryOp.NOT:
             return self._not(x)
-        if op is UnaryOp.LOG2:
-            logarithm = self.apply1(TileOp.LOG, x)
-            return self.apply2(TileOp.MUL, logarithm, self.fill(1 / math.log(2), logarithm))
+        if op in _COMPOSED:
+            dtype = self.values[x].dtype
+            return self.cast(_COMPOSED[op](self, self.cast(x, dtypes.float32)), dtype)
         if op not in _UNARY:
             raise UnsupportedError(f"{op.value} is not computed on tiles")
         return self.apply1(_UNARY[op], x)
 
     def _binary(self, expr: e.Apply2, frame: Frame) -> int:
         op = expr.op
+        if op in COMPARISONS and expr.x.dtype.is_integer:
+            return self._compared(
+                op, *(self._whole_number(*pair, frame) for pair in ((expr.x, expr.y), (expr.y, expr.x)))
+            )
         self._check(op, expr.x.dtype)
         if isinstance(expr.x, e.Literal) and not isinstance(expr.y, e.Literal):
             y = self.value_of(expr.y, frame)
@@ -249,6 +307,25 @@ class Steps:
         if op not in _BINARY:
             raise UnsupportedError(f"{op.value} is not computed on tiles")
         return self.apply2(_BINARY[op], x, y)
+
+    def _whole_number(self, x: Expr, other: Expr, frame: Frame) -> int:
+        """Return a whole number that is compared with another one, as float32.
+
+        One that is read is rounded when it is staged. What it is compared with is a number or a place that float32 has,
+        and so are those beside it: the result is the same.
+        """
+        index = _index_below(x) if isinstance(x, e.Convert) else None
+        if index is not None:
+            return self._index(index, frame)
+        if isinstance(x, e.Literal) and abs(x.value) < _EXACT:
+            return self.constant(float(x.value), dtypes.float32)
+        is_bounded = isinstance(other, e.Literal) or (isinstance(other, e.Convert) and _index_below(other) is not None)
+        if isinstance(x, e.Read) and is_bounded:
+            view, axes = frame.view(
+                x.param, x.index, dtypes.float32, boxes_of(x.mask) if x.mask is not None else {}
+            )  # fmt: skip
+            return self._loaded_as_it_lies(t.LaunchArgument(x.param), view, axes)
+        raise UnsupportedError(f"whole numbers of {x.dtype} are compared that float32 need not have")
 
     def _compared(self, op: BinaryOp, x: int, y: int) -> int:
         match op:
@@ -277,21 +354,36 @@ class Steps:
         return self.apply2(TileOp.SUB, self.fill(1.0, x), x)
 
     def _selected(self, expr: e.Select, frame: Frame) -> int:
-        for branch in (expr.x, expr.y):
-            if not _is_finite(branch):
-                raise UnsupportedError(
-                    "a choice between values that may be NaN or infinite is not made on tiles: the other one would show"
-                )
         wanted = tile_dtype_of(expr.dtype)
-        condition = self.value_of(expr.condition, frame)
-        condition = self.cast(condition, wanted)
+        if isinstance(expr.y, e.Literal) and {*conjunction(expr.condition)} <= {*tests_of(expr.x, expr.y.value)}:
+            return self.value_of(expr.x, frame, wanted)  # as what is read under a mask, and 0 elsewhere
+        condition = self.cast(self.value_of(expr.condition, frame), wanted)
+        for branch, other, holds in ((expr.x, expr.y, False), (expr.y, expr.x, True)):
+            if isinstance(branch, e.Literal) and math.isnan(branch.value):
+                return self._unless(condition if holds else self._not(condition), self.value_of(other, frame))
         x, y = (
             self.fill(float(each.value), condition) if isinstance(each, e.Literal) else self.value_of(each, frame)
             for each in (expr.x, expr.y)
         )
-        return self.apply2(
-            TileOp.ADD, self.apply2(TileOp.MUL, condition, x), self.apply2(TileOp.MUL, self._not(condition), y)
-        )
+        if _is_finite(expr.x) and _is_finite(expr.y):
+            return self.apply2(
+                TileOp.ADD, self.apply2(TileOp.MUL, condition, x), self.apply2(TileOp.MUL, self._not(condition), y)
+            )
+        of = [self.values[each] for each in (condition, x, y)]
+        rows = next((known.rows for known in of if known.rows is not None), None)
+        columns = next((known.columns for known in of if known.columns is not None), None)
+        condition, x, y = (self.spread(each, rows, columns) for each in (condition, x, y))
+        doubted = (
+            value for value, branch in ((x, expr.x), (y, expr.y)) if not is_number(branch, self._inlined)
+        )  # fmt: skip
+        to = self.new(wanted, rows, columns)
+        self.steps.append(t.Choose(to, condition, x, y, tuple(dict.fromkeys(doubted))))
+        return to
+
+    def _unless(self, condition: int, x: int) -> int:
+        """Return a value where a condition is 1, and NaN elsewhere, which is the root of -1."""
+        less = self.apply2(TileOp.SUB, condition, self.fill(1.0, condition))
+        return self.apply2(TileOp.SUB, x, self.apply1(TileOp.SQRT, less))
 
     def _check(self, op: UnaryOp | BinaryOp, dtype: DType) -> None:
         capability = self._info.capabilities.get(dtype)
@@ -312,10 +404,35 @@ def tile_dtype_of(dtype: DType) -> DType:
     raise UnsupportedError(f"values of {dtype} are not computed on tiles")
 
 
+def is_number(expr: Expr, inlined: Mapping[e.Value, Compute]) -> bool:
+    """Whether an expression is never NaN."""
+    match expr:
+        case e.Literal(value=value):
+            return not math.isnan(value)
+        case e.Ref(value=value) if value in inlined:
+            return is_number(inlined[value].expr, inlined)
+        case e.Convert(x=x):
+            return not x.dtype.is_float or is_number(x, inlined)
+        case e.Apply1(op=UnaryOp.NEG | UnaryOp.ABS, x=x):
+            return is_number(x, inlined)
+        case e.Apply2(op=BinaryOp.MAX | BinaryOp.MIN, x=x, y=y) | e.Select(x=x, y=y):
+            return is_number(x, inlined) and is_number(y, inlined)
+        case _:
+            return expr.dtype.is_bool
+
+
+def _index_below(expr: e.Convert) -> Expr | None:
+    """Return the index that is converted, perhaps by way of whole numbers that have all of its values."""
+    x = expr.x
+    while isinstance(x, e.Convert) and x.dtype in (dtypes.int32, dtypes.int64):
+        x = x.x
+    return x if x.dtype is e.INDEX else None
+
+
 def _is_finite(expr: Expr) -> bool:
     match expr:
         case e.Literal(value=value):
-            return math.isfinite(value)
+            return math.isfinite(value) and (value != 0 or math.copysign(1.0, value) > 0)
         case e.Convert(x=x):
             return x.dtype in WIDENED and not x.dtype.is_float
         case _:

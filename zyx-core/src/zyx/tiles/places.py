@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 from zyx.tiles.data import Load, Put
+from zyx.tiles.staging import shape_in_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +42,21 @@ def place_of(program: TileProgram, operand: int, place: Mapping[int, int]) -> tu
     axes = program.operands[operand].axes
     row, column = (0 if axis is None else place.get(axis, 0) * program.axes[axis].block for axis in axes[-2:])
     return row + sum(place.get(axis, 0) * step for axis, step in matrices_before(program, operand)), column
+
+
+def blocks_in_order(program: TileProgram) -> tuple[int, int]:
+    """Return rows and columns of a table with a place for each block of results: the last outer axis is the columns."""
+    counts = [program.axes[axis].blocks for axis in program.outer]
+    return math.prod(counts[:-1]), math.prod(counts[-1:])
+
+
+def least_tiles_moved(program: TileProgram) -> int:
+    """Return how many tiles there are to load and to store, each once; those of numbers and ramps as well."""
+    least = 0
+    for operand in program.operands:
+        rows, columns = shape_in_tiles(operand.view, program.tile)
+        least += rows * columns
+    return least
 
 
 def tiles_moved(program: TileProgram) -> int:

@@ -12,7 +12,7 @@ from zyx.semantics import apply_binary, apply_cast, apply_unary
 from zyx.tiles import data as t
 from zyx.tiles.data import TileOp
 from zyx.tiles.places import blocks_of_results, place_of
-from zyx.tiles.staging import constant_tiles, from_tiles, shape_in_tiles, to_tiles
+from zyx.tiles.staging import constant_tiles, elements_in_tiles, from_tiles, has_pads, shape_in_tiles, to_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,21 +41,29 @@ def run_program(program: TileProgram, arguments: Sequence[Array]) -> None:
     matrices: list[Array] = []
     for operand in program.operands:
         match operand.source:
-            case t.Constant() as constant:
-                matrices.append(constant_tiles(constant, operand, program.tile))
+            case t.Constant() | t.Ramp():
+                matrices.append(constant_tiles(operand, program.tile))
             case t.LaunchArgument(param=param):
                 if operand.is_written:
                     rows, columns = shape_in_tiles(operand.view, program.tile)
                     shape = rows * program.tile[0], columns * program.tile[1]
                     matrices.append(np.zeros(shape, operand.view.tile_dtype.numpy))
                 else:
-                    matrices.append(to_tiles(arrays[param], operand.view, program.tile))
+                    matrices.append(_loaded(arrays[param], operand, program.tile))
     with np.errstate(all="ignore"):
         for place in blocks_of_results(program):
             _Block(program, matrices).run(place)
     for operand, matrix in zip(program.operands, matrices, strict=True):
         if operand.is_written and isinstance(operand.source, t.LaunchArgument):
             from_tiles(matrix, arrays[operand.source.param], operand.view, program.tile)
+
+
+def _loaded(flat: Array, operand: t.TileAccess, tile: tuple[int, int]) -> Array:
+    """Return the tiles of what is read; NaN where a program may find anything, since it must not matter."""
+    found = to_tiles(flat, operand.view, tile, operand.pads)
+    if operand.pads is t.Pads.ANY and has_pads(operand.view, tile):
+        found[~elements_in_tiles(operand.view, tile)] = np.nan
+    return found
 
 
 class _Block:
@@ -87,12 +95,16 @@ class _Block:
                 values[to] = _apply1(op, values[x])
             case t.Apply2(to=to, op=op, x=x, y=y):
                 values[to] = _apply2(op, values[x], values[y])
+            case t.Choose(to=to, condition=condition, x=x, y=y):
+                values[to] = np.where(values[condition] != 0, values[x], values[y])
             case t.Spread(to=to, x=x, rows=rows, columns=columns):
                 block = values[x][:1] if rows else values[x]
                 block = block[:, :1] if columns else block
                 values[to] = np.broadcast_to(block, self._shape(to))
             case t.Cast(to=to, x=x, dtype=dtype):
                 values[to] = apply_cast(values[x], dtype)
+            case t.Turn(to=to, x=x):
+                values[to] = values[x].T
             case t.Reduce(to=to, op=op, x=x, rows=rows, columns=columns):
                 values[to] = self._reduced(step, values[x])
             case t.Multiply(to=to, x=x, y=y):
@@ -128,7 +140,7 @@ class _Block:
 
 def _apply1(op: TileOp, x: Array) -> Array:
     if op is TileOp.SIGN:
-        return np.nan_to_num(np.sign(x), nan=0.0).astype(x.dtype)
+        return np.where(np.isnan(x), np.zeros_like(x), np.sign(x))
     if op is TileOp.RELU:
         return apply_binary(BinaryOp.MAX, x, np.zeros_like(x))
     return apply_unary(_UNARY[op], x)

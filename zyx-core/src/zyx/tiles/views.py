@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
 from zyx.nest import expr as e
+from zyx.nest.masks import conjunction
 from zyx.tiles.data import Matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zyx.dtype import DType
     from zyx.nest.expr import Expr, Param, Range
@@ -51,42 +52,107 @@ class Frame:
         ranges += [self.folded[0]] if self.folded is not None else []
         return sum(range_.bit for range_ in ranges)
 
-    def view(self, param: Param, index: Expr, tile_dtype: DType) -> tuple[Matrix, tuple[int | None, ...]]:
+    def view(
+        self, param: Param, index: Expr, tile_dtype: DType, boxes: Mapping[Range, tuple[int, int]] | None = None
+    ) -> tuple[Matrix, tuple[int | None, ...]]:
         """Return the view of what an index reaches, and the axis of the program of each of its axes.
+
+        Args:
+            param: The buffer.
+            index: The places in it.
+            tile_dtype: Of the tiles.
+            boxes: Of some ranges, from where to where the buffer has elements; elsewhere there is 0.
 
         Raises:
             UnsupportedError: The places are no sum of multiples of the ranges.
         """
         strides, offset = strides_of(index)
-        if any(not self.bits & range_.bit for range_ in strides):
+        boxes = boxes or {}
+        if any(not self.bits & range_.bit for range_ in (*strides, *boxes)):
             raise UnsupportedError(f"{param} is read along a range that its block does not have")
         if self.folded is not None:
-            return self._folded(param, strides, offset, tile_dtype)
+            return self._folded(param, strides, offset, tile_dtype, boxes)
         shape: list[int] = []
         steps: list[int] = []
         axes: list[int | None] = []
+        within: list[tuple[int, int]] = []
         for pair in (*self.batch, self.rows, self.columns):
             stride = 0 if pair is None else strides.get(pair[0], 0)
-            has_axis = pair is not None and stride != 0
+            has_axis = pair is not None and (stride != 0 or pair[0] in boxes)
             shape.append(pair[0].size if has_axis and pair is not None else 1)
             steps.append(stride)
             axes.append(pair[1] if has_axis and pair is not None else None)
-        return Matrix(param.dtype, tile_dtype, offset, tuple(shape), tuple(steps)), tuple(axes)
+            within.append(boxes.get(pair[0], (0, shape[-1])) if pair is not None else (0, 1))
+        found = Matrix(param.dtype, tile_dtype, offset, tuple(shape), tuple(steps))
+        return (replace(found, within=tuple(within)) if boxes else found), tuple(axes)
+
+    def vector(self, range_: Range, dtype: DType) -> tuple[Matrix, tuple[int | None, ...]]:
+        """Return the view of a vector along one range, and the axis of the program of each of its axes.
+
+        Raises:
+            UnsupportedError: This is no range of the frame.
+        """
+        if not self.bits & range_.bit:
+            raise UnsupportedError(f"places along {range_} are needed where no block has it")
+        if self.folded is not None:
+            _, row_axis, column_axis, columns = self.folded
+            rows = -(-range_.size // columns)
+            count = 0 if rows * columns == range_.size else range_.size
+            return Matrix(dtype, dtype, 0, (rows, columns), (columns, 1), count), (row_axis, column_axis)
+        pairs = (*self.batch, self.rows, self.columns)
+        own = [pair is not None and pair[0] is range_ for pair in pairs]
+        axes = tuple(pair[1] if is_own and pair is not None else None for pair, is_own in zip(pairs, own, strict=True))
+        shape = tuple(range_.size if is_own else 1 for is_own in own)
+        return Matrix(dtype, dtype, 0, shape, tuple(map(int, own))), axes
 
     def _folded(
-        self, param: Param, strides: dict[Range, int], offset: int, tile_dtype: DType
+        self,
+        param: Param,
+        strides: dict[Range, int],
+        offset: int,
+        tile_dtype: DType,
+        boxes: Mapping[Range, tuple[int, int]],
     ) -> tuple[Matrix, tuple[int | None, ...]]:
         assert self.folded is not None  # as `view` has found
         range_, row_axis, column_axis, columns = self.folded
         stride = strides.get(range_, 0)
-        if stride == 0:
+        if stride == 0 and not boxes:
             return Matrix(param.dtype, tile_dtype, offset, (1, 1), (0, 0)), (None, None)
-        if stride < 0:
-            raise UnsupportedError(f"{param} is read backwards, and a vector that is folded is not")
+        if stride <= 0:
+            raise UnsupportedError(
+                f"{param} is read backwards, or one element often, and a vector that is folded is not"
+            )
         rows = -(-range_.size // columns)
         count = 0 if rows * columns == range_.size else range_.size
         view = Matrix(param.dtype, tile_dtype, offset, (rows, columns), (columns * stride, stride), count)
-        return view, (row_axis, column_axis)
+        return replace(view, within=tuple(boxes.values())), (row_axis, column_axis)
+
+
+def turned(view: Matrix) -> Matrix:
+    """Return the view of the same elements with rows as columns."""
+    shape, strides, within = ((*of[:-2], *of[:-3:-1]) for of in (view.shape, view.strides, view.within))
+    return replace(view, shape=shape, strides=strides, within=within)
+
+
+def boxes_of(mask: Expr) -> dict[Range, tuple[int, int]]:
+    """Return from where to where a mask holds along each range that it tests.
+
+    Raises:
+        UnsupportedError: It tests something else.
+    """
+    found: dict[Range, tuple[int, int]] = {}
+    for test in conjunction(mask):
+        strides, start = strides_of(test.x) if isinstance(test, e.NonNegative) else ({}, 0)
+        if len(strides) != 1:
+            raise UnsupportedError(f"a read has the mask {test!r}, which no matrix of tiles has")
+        ((range_, stride),) = strides.items()
+        low, high = found.get(range_, (0, range_.size))
+        if stride > 0:  # start + stride * i >= 0
+            low = max(low, -(start // stride))
+        else:
+            high = min(high, start // -stride + 1)
+        found[range_] = (low, max(low, high))
+    return found
 
 
 def strides_of(index: Expr) -> tuple[dict[Range, int], int]:

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
 
 
-def transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, way: int = 0) -> Node:
+def transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, variant: int = 0) -> Node:
     """Return nodes with the values of `node`, which is of pairs.
 
     Args:
         graph: To make nodes with.
         node: What to transform.
         info: The device.
-        way: 0 as the device is best at; others by ordinary nodes.
+        variant: 0 as the device is best at; others by ordinary nodes.
     """
-    return graph.reshape(_transformed(graph, Problem.of(node), info, has_kernels=not way), node.shape)
+    return graph.reshape(_transformed(graph, Problem.of(node), info, has_kernels=not variant), node.shape)
 
 
 def _transformed(graph: Graph, problem: Problem, info: DeviceInfo, *, has_kernels: bool) -> Node:

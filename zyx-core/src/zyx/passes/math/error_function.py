@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from zyx.kernel.build import Builder
     from zyx.kernel.data import ValueId
 
-_SMALL: Final = {dtypes.float32: 0.5, dtypes.float64: 1.0}
-# |x| from which the result rounds to 1, and to which Q was fitted.
-_SATURATION: Final = {dtypes.float32: 3.95, dtypes.float64: 5.95}
-_P: Final = {
+#: T of the module's formula.
+SMALL: Final = {dtypes.float32: 0.5, dtypes.float64: 1.0}
+#: |x| from which the result rounds to 1, and to which Q was fitted.
+SATURATION: Final = {dtypes.float32: 3.95, dtypes.float64: 5.95}
+#: The polynomials of the formula, the lowest power first.
+P: Final = {
     dtypes.float32: (
         0.12837916612625122, -0.37612611055374146, 0.11282850801944733, -0.026758259162306786, 0.0047191595658659935,
     ),
@@ -36,7 +38,7 @@ _P: Final = {
         -1.6195816002483588e-07, 1.366782929892388e-08, -7.702821858315318e-10,
     ),
 }  # fmt: skip
-_Q: Final = {
+Q: Final = {
     dtypes.float32: (
         5.251786933513358e-05, -1.6283963918685913, -0.9165090918540955, -0.1525566577911377, 0.033428117632865906,
         -0.004758008755743504, 0.0003228485002182424,
@@ -59,12 +61,12 @@ def erf(b: Builder, x: ValueId) -> ValueId:
     x_ = KernelValue(b, x)
     f = x_.format
     magnitude = abs(x_)
-    small = mad(magnitude, polynomial(magnitude * magnitude, _P[f.dtype]), magnitude)
+    small = mad(magnitude, polynomial(magnitude * magnitude, P[f.dtype]), magnitude)
 
-    exponent = polynomial(at_most(magnitude, _SATURATION[f.dtype]), _Q[f.dtype])
+    exponent = polynomial(at_most(magnitude, SATURATION[f.dtype]), Q[f.dtype])
     n, shifted = round_to_integer(exponent, f.bias)
     power = (shifted.bits << f.mantissa).bitcast(f.dtype)
     large = mad(polynomial(exponent - n, EXP2[f.dtype]), -power, 1.0)
 
-    result = where(magnitude.lt(_SMALL[f.dtype]), small, large)
+    result = where(magnitude.lt(SMALL[f.dtype]), small, large)
     return (result.bits | (x_.bits & f.sign_bit)).bitcast(f.dtype).id

@@ -16,21 +16,37 @@ one that does not apply raises `ScheduleError`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from zyx.schedule.moves import ranges, tensor_core, values
 from zyx.schedule.moves.ranges import Apart, Behind, Mark, Merge, Pad, Peel, Reorder, Split
 from zyx.schedule.moves.tensor_core import TensorCore
 from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream, SwapReduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zyx.nest.data import Nest
 
-Move: TypeAlias = (
-    Split | Merge | Behind | Apart | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce
-    | Stream | TensorCore
-)  # fmt: skip
+
+class Move(Protocol):
+    """Turns a nest into an equal one. Ours are frozen dataclasses, of fields that JSON holds."""
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: The move does not apply to this nest.
+        """
+
+
+#: Ours, by name: the classes of these modules that have an `apply`.
+MOVES: Final[Mapping[str, Any]] = {
+    name: kind
+    for module in (ranges, values, tensor_core)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and kind.__module__ == module.__name__ and hasattr(kind, "apply")
+}
 
 
 def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
@@ -41,6 +57,6 @@ def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
 
 
 __all__ = [
-    "Apart", "Behind", "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split",
-    "Stage", "Stream", "SwapReduce", "TensorCore", "apply_moves",
+    "MOVES", "Apart", "Behind", "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder",
+    "Split", "Stage", "Stream", "SwapReduce", "TensorCore", "apply_moves",
 ]  # fmt: skip

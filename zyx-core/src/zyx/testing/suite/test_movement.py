@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from zyx.testing.graph_runs import GraphRunner
 
 SHAPES: Final = [(), (1,), (13,), (6, 35), (5, 1, 4), (2, 3, 4, 5), (0, 3), (67, 129)]
+#: In how many turns the ways to move an array are tried.
+TURNS: Final = 4
 
 
 def movements(graph: Graph, x: Node) -> list[Node]:
@@ -50,16 +52,19 @@ def movements(graph: Graph, x: Node) -> list[Node]:
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda dtype: dtype.short)
-def test_elements_are_moved_and_not_changed(device: Device, runner: GraphRunner, dtype: DType) -> None:
+@pytest.mark.parametrize("turn", range(TURNS))
+def test_elements_are_moved_and_not_changed(device: Device, runner: GraphRunner, turn: int, dtype: DType) -> None:
     if not device.info.can_store(dtype):
         pytest.skip(f"{device.name} does not claim to store {dtype}")
     random = np.random.default_rng(dtype.bits)
     # Shapes take turns with dtypes: where elements go does not depend on what they are.
     shapes = [shape for number, shape in enumerate(SHAPES) if (number + dtypes.ALL.index(dtype)) % 3 == 0]
     arrays = [random_array(dtype, int(np.prod(shape)), random, special=0.2).reshape(shape) for shape in shapes]
-    runner.check(
-        case_of(runner.device, arrays, lambda graph, *leaves: [out for x in leaves for out in movements(graph, x)])
-    )
+
+    def make(graph: Graph, *leaves: Node) -> list[Node]:
+        return [out for x in leaves for out in movements(graph, x)[turn::TURNS]]
+
+    runner.check(case_of(runner.device, arrays, make))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)) or "scalar")
