@@ -33,11 +33,19 @@ if TYPE_CHECKING:
 CARDS = {"backends": {"tenstorrent": {"serve": "cards"}}, "devices": {"default": "tenstorrent", "timeout_s": 120.0}}
 ONES = np.ones((64, 64), np.float32)
 
-#: The programs of `test_programs.WHOLE` that the compiler refuses, and why.
-REFUSED = dict.fromkeys(
-    ("sum of rows", "sum of columns", "sum of all", "greatest of rows", "least of columns", "mean of squares"),
-    "the compiler stores what it reduces, and computes no further with it; programs combine it with what they have",
-)
+#: The programs of `test_programs.WHOLE` that the compiler refuses, by reasons.
+_REASONS = {
+    "the compiler stores what it reduces, and computes no further with it; programs combine it with what they have": (
+        "sum of rows", "sum of columns", "sum of all", "greatest of rows", "least of columns", "mean of squares",
+        "softmax", "log of softmax", "layer norm", "RMS norm",
+    ),
+    "the compiler stores what it turns, and computes no further with it": ("transposition",),
+    "the compiler spreads what lies in a buffer, and not what was filled": (
+        "choice", "bounds", "gradient of relu", "padding", "side by side",
+    ),
+    "the compiler reads float32 from a buffer either for matrices or for elements, and not for both": ("triangle",),
+}  # fmt: skip
+REFUSED = {name: reason for reason, names in _REASONS.items() for name in names}
 
 NO_CARDS = f"""
 from zyx.errors import NoDeviceError
