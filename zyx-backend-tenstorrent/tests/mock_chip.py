@@ -3,7 +3,8 @@
 TT-Metalium makes a mock chip of a description of a cluster, and opens it as it does a card: memory is laid out,
 programs are made, and nothing is sent. When it opens one it compiles its firmware, by SFPI, which no package has. A
 stand-in answers in its place: the firmware that it "links" is what the wheel of `ttnn` has compiled, for cards of
-another configuration, which does not matter to a chip that runs nothing.
+another configuration, which does not matter to a chip that runs nothing. What it was called with is kept: by the same
+folders and macros another compiler can read the headers (`kernel_flags`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ chip_unique_ids: {{0: {BOARD}}}
 boards: [[{{board_id: {BOARD}}}, {{board_type: p150}}, {{chips: [0]}}]]
 """
 
+#: The file with the arguments of all calls of the compiler, one a line.
+CALLS: Final = "calls"
+
 #: Says which version it is, makes empty objects of C++, and of a link the firmware of that name: brisc.1234.elf is that
 #: of the folder brisc. Firmware of a Blackhole is in a folder with one of a core for memory (drisc).
 COMPILER: Final = """\
 #!/bin/sh
+echo "$*" >> {calls}
 case " $* " in *" --version "*) echo "riscv-tt-elf-g++ (tenstorrent/sfpi:{version}[{build}])"; exit 0;; esac
 while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done
 name=$(basename "$out"); name=${{name%%.*}}
@@ -60,6 +65,7 @@ def environment(folder: Path) -> dict[str, str]:
             version=said["sfpi_version"].strip("'"),
             build=said["sfpi_build"].strip("'"),
             firmware=package / "tt_metal" / "pre-compiled",
+            calls=folder / CALLS,
         ),
         encoding="utf-8",
     )
@@ -73,3 +79,11 @@ def environment(folder: Path) -> dict[str, str]:
         "TT_METAL_CACHE": f"{folder / 'cache'}/",
         "TT_METAL_LOGS_PATH": str(folder),
     }
+
+
+def kernel_flags(folder: Path) -> list[str]:
+    """Return folders of headers and macros for kernels that move data, of a chip that was opened in `folder`."""
+    calls = (folder / CALLS).read_text("utf-8").splitlines()
+    firmware = next(line for line in calls if "COMPILE_FOR_NCRISC" in line and " -c " in line)
+    flags = [word for word in firmware.split() if word.startswith(("-I", "-D"))]
+    return ["-DKERNEL_BUILD" if word == "-DFW_BUILD" else word for word in flags]
