@@ -67,17 +67,18 @@ def test_the_plan_of_these_tests_goes_to_the_host_and_back(fresh):
         check(y)
 
 
-@pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize(
-    ("method", "cause", "kind"),
+    ("method", "cause", "kind", "number"),
     [
-        ("run", Cause.REFUSED, LaunchError),
-        ("run", Cause.DEADLOCK, LaunchError),
-        ("run", Cause.MEMORY, AllocationError),
-        ("tensor", Cause.MEMORY, AllocationError),
-        ("matrix", Cause.REFUSED, TransferError),
+        ("run", Cause.REFUSED, LaunchError, 0),
+        ("run", Cause.REFUSED, LaunchError, 1),
+        ("run", Cause.DEADLOCK, LaunchError, 1),
+        ("run", Cause.MEMORY, AllocationError, 1),
+        ("tensor", Cause.MEMORY, AllocationError, 0),
+        ("tensor", Cause.MEMORY, AllocationError, 1),
+        ("matrix", Cause.REFUSED, TransferError, 0),
     ],
-    ids=lambda value: getattr(value, "name", getattr(value, "__name__", value)),
+    ids=lambda value: getattr(value, "name", getattr(value, "__name__", str(value))),
 )
 def test_a_fault_in_a_plan_with_copies_keeps_nothing(method, cause, kind, number, fresh, monkeypatch):
     runtime = fresh()
