@@ -87,7 +87,7 @@ def prepare(
         info: The device.
         deterministic: Whether floats are to be combined in one order, always the same.
         variant: 0 for all hand-written kernels; others, below `count_variants`, leave those out that a device may
-            refuse: 1 attention, transforms and the fastest ones that sort, see `zyx.kernels.sorting.sort_order`, 2 all
+            refuse. 1 leaves out attention, transforms and the fastest that sort (`zyx.kernels.sorting.sort_order`), 2 all
             that sort.
 
     Raises:
