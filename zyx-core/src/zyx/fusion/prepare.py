@@ -87,8 +87,8 @@ def prepare(
         info: The device.
         deterministic: Whether floats are to be combined in one order, always the same.
         variant: 0 for all hand-written kernels; others, below `count_variants`, leave those out that a device may
-            refuse. 1 leaves out attention, transforms and the fastest that sort (`zyx.kernels.sorting.sort_order`), 2 all
-            that sort.
+            refuse. 1 leaves out attention, transforms and the fastest that sort (`zyx.kernels.sorting.sort_order`), 2
+            all that sort.
 
     Raises:
         ShapeError: A node has too many elements to count.
