@@ -106,8 +106,8 @@ def test_a_fault_is_found_and_its_stage_named(tmp_path: Path, name: str) -> None
 def test_a_graph_that_is_prepared_wrongly_is_found(tmp_path: Path) -> None:
     fault = Fault(
         "zyx.fusion.prepare",
-        "return sorting.sort_order(graph, node, info, way)",
-        "return graph.flip(sorting.sort_order(graph, node, info, way), (node.axis,))",
+        "return sorting.sort_order(graph, node, info, variant)",
+        "return graph.flip(sorting.sort_order(graph, node, info, variant), (node.axis,))",
     )
     program = "import numpy as np, zyx\nzyx.Tensor(np.float32([[3, 1, 2]])).sort(1).numpy()\n"
     assert command(tmp_path, "bisect", program).returncode == 0

@@ -86,7 +86,7 @@ def test_a_stale_number_is_found(runtime, monkeypatch, way):
 
 def test_a_mask_for_another_length_is_found(runtime, monkeypatch):
     def values(self):
-        return [size.at(*self.bounds) for size in self.way.made[self.bounds, self.changed]]
+        return [size.at(*self.bounds) for size in self.symbolic.made[self.bounds, self.changed]]
 
     monkeypatch.setattr(Bounded, "values", values)
     with use(runtime), pytest.raises((AssertionError, LaunchError)):  # another value, or one that is not there
