@@ -18,9 +18,9 @@ import msgspec
 
 from zyx.autotune.choice import Choice  # noqa: TC001  # msgspec looks for it
 from zyx.autotune.written import read_moves
-from zyx.drivers.disk_cache import DiskCache
 from zyx.drivers.rendered import identity
 from zyx.errors import FormatError
+from zyx.lazy_import import lazy_import
 from zyx.version import __version__
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zyx.backend import Device
+    from zyx.drivers import disk_cache
+else:
+    disk_cache = lazy_import("zyx.drivers.disk_cache", globals())
 
 logger: Final = logging.getLogger("zyx")
 
@@ -90,7 +93,7 @@ class TuningStore:
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self._opened: DiskCache | None = None
+        self._opened: disk_cache.DiskCache | None = None
         self._absent_until = 0.0
         self._keys: dict[Device, str] = {}
 
@@ -155,12 +158,12 @@ class TuningStore:
         if self._opened is not None:
             self._opened.close()
 
-    def _cache(self, *, is_made: bool) -> DiskCache | None:
+    def _cache(self, *, is_made: bool) -> disk_cache.DiskCache | None:
         """Return the cache; None if there is no file yet, and none `is_made`."""
         if self._opened is None:
             if not is_made and not self._is_there():
                 return None
-            self._opened = DiskCache(self._directory, NAME, executable=True, max_bytes=_MOST_BYTES)
+            self._opened = disk_cache.DiskCache(self._directory, NAME, executable=True, max_bytes=_MOST_BYTES)
         return self._opened
 
     def _is_there(self) -> bool:
@@ -179,7 +182,7 @@ class TuningStore:
             known = self._keys[device] = identity(__version__, info.model, info.driver, info.units)
         return f"{known} {digest.hex()}"
 
-    def _read(self, cache: DiskCache, key: str, value: bytes) -> Winner | None:
+    def _read(self, cache: disk_cache.DiskCache, key: str, value: bytes) -> Winner | None:
         try:
             return msgspec.json.decode(value, type=Winner)
         except msgspec.DecodeError as error:  # of a version that wrote something else

@@ -13,12 +13,15 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import Rates
-from zyx.drivers.disk_cache import DiskCache
+from zyx.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zyx.backend.info import DeviceInfo
+    from zyx.drivers import disk_cache
+else:
+    disk_cache = lazy_import("zyx.drivers.disk_cache", globals())
 
 NAME: Final = "rates"
 #: Version of what is measured.
@@ -32,7 +35,7 @@ def kept_rates(directory: Path | None, info: DeviceInfo) -> Rates | None:
     """Return what was measured of a device of that record, if anything was."""
     if directory is None or not (directory / f"{NAME}-1.sqlite").exists():
         return None
-    cache = DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
+    cache = disk_cache.DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
     try:
         value = cache.get(_key(info))
     finally:
@@ -42,7 +45,7 @@ def kept_rates(directory: Path | None, info: DeviceInfo) -> Rates | None:
 
 def keep_rates(directory: Path, info: DeviceInfo, rates: Rates) -> bool:
     """Keep what was measured; return whether it can be found again."""
-    cache = DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
+    cache = disk_cache.DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
     try:
         cache.put(_key(info), json.dumps(asdict(rates)).encode())
     finally:

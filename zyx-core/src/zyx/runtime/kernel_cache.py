@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from zyx.drivers.disk_cache import DiskCache
 from zyx.drivers.rendered import SupportsRendering, identity
 from zyx.dtype import DType, as_dtype
+from zyx.lazy_import import lazy_import
 from zyx.version import __version__
 
 if TYPE_CHECKING:
     from zyx.backend import Device
+    from zyx.drivers import disk_cache
     from zyx.drivers.cache import ProgramCache
+else:
+    disk_cache = lazy_import("zyx.drivers.disk_cache", globals())
 
 _T = TypeVar("_T")
 
@@ -71,7 +74,7 @@ class KernelCache:
     def __init__(self, directory: Path | None, max_bytes: int) -> None:
         self._cache: ProgramCache | None = None
         if directory is not None:
-            self._cache = DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
+            self._cache = disk_cache.DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
         self._devices: dict[Device, _About | None] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._origins = msgspec.msgpack.Decoder(Origin)
