@@ -177,28 +177,24 @@ class _Writer:
             self._step(step)
 
     def _read(self, sweep: Sweep) -> None:
-        loads = [step for step in sweep.steps if isinstance(step, t.Load)]
-        if not loads:
-            self._line("pass")
-            return
-        self._loop(sweep, f"i{sweep.along}")
-        for load in loads:
-            depth = self._depth
-            self._open(f"with b{load.operand}.reserve() as block:")
-            self._line(f"copy = ttl.copy(x{load.operand}[{self._slices(load.operand)}], block)")
-            self._line("copy.wait()")
-            self._depth = depth
+        self._move(sweep, t.Load)
 
     def _write(self, sweep: Sweep) -> None:
-        puts = [step for step in sweep.steps if isinstance(step, t.Put)]
-        if not puts:
+        self._move(sweep, t.Put)
+
+    def _move(self, sweep: Sweep, kind: type[t.Load | t.Put]) -> None:
+        """Copy the blocks that `compute` loads from memory, or those that it puts to memory."""
+        steps = [step for step in sweep.steps if isinstance(step, kind)]
+        if not steps:
             self._line("pass")
             return
         self._loop(sweep, f"i{sweep.along}")
-        for put in puts:
+        taken = "reserve" if kind is t.Load else "wait"
+        for step in steps:
             depth = self._depth
-            self._open(f"with b{put.operand}.wait() as block:")
-            self._line(f"copy = ttl.copy(block, x{put.operand}[{self._slices(put.operand)}])")
+            place = f"x{step.operand}[{self._slices(step.operand)}]"
+            self._open(f"with b{step.operand}.{taken}() as block:")
+            self._line(f"copy = ttl.copy({f'{place}, block' if kind is t.Load else f'block, {place}'})")
             self._line("copy.wait()")
             self._depth = depth
 
