@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 BLOCKS_OF_A_BUFFER: Final = 2
 #: Tiles of a block along one axis that is not whole: what is gained by more is little.
 _MOST_ALONG: Final = 32
-#: Bytes of a block: a sixth of what a core has, since results in flight take room, too. Rows of 2048 float32 fit.
-_MOST_BYTES: Final = 1 << 18
+#: A block has at most this part of a core's memory, since results in flight take room, too.
+_PART_OF_BLOCK: Final = 5
 
 
 def local_bytes(program: TileProgram) -> int:
@@ -66,7 +66,7 @@ def with_blocks(program: TileProgram, info: DeviceInfo, whole: Sequence[int] = (
         tried = replace(program, axes=axes)
         needed = local_bytes(tried)
         smallest = min(smallest or needed, needed)
-        if needed > info.local_bytes or _largest(tried) > _MOST_BYTES:
+        if needed > info.local_bytes or _largest(tried) > info.local_bytes // _PART_OF_BLOCK:
             continue
         blocks = 1
         for axis in tried.axes:
