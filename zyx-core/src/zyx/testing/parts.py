@@ -30,3 +30,5 @@ OF_NESTS: Final = tuple(
 #: What is drawn of the combinations of a test's parameters, one in so many, where ``--zyx-shares`` asks for a share. It
 #: is of tests about kernels: nearly all of their time is that of drivers' compilers, once for each combination.
 SHARE: Final = 4
+#: In how many turns a test goes over what it has in hand, at least as many cases: so that a share of them can be drawn.
+TURNS: Final = 4

@@ -10,6 +10,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.ops import BinaryOp, ReduceOp, reduce_ops
 from zyx.testing.graph_runs import case_of
+from zyx.testing.parts import TURNS
 from zyx.testing.values import random_array
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from zyx.testing.values import Array
 
 BY_DTYPE: Final = pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda dtype: dtype.short)
-#: In how many turns a dtype's ways to combine are tried, of which it has as many at least.
-TURNS: Final = 4
 BY_INDEX: Final = pytest.mark.parametrize("index_dtype", dtypes.INTEGERS, ids=lambda dtype: dtype.short)
 
 

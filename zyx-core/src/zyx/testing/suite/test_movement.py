@@ -9,6 +9,7 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.testing.graph_runs import case_of
+from zyx.testing.parts import TURNS
 from zyx.testing.values import random_array
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from zyx.testing.graph_runs import GraphRunner
 
 SHAPES: Final = [(), (1,), (13,), (6, 35), (5, 1, 4), (2, 3, 4, 5), (0, 3), (67, 129)]
-#: In how many turns the ways to move an array are tried.
-TURNS: Final = 4
 
 
 def movements(graph: Graph, x: Node) -> list[Node]:

@@ -11,6 +11,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
 from zyx.testing.graph_runs import case_of
+from zyx.testing.parts import TURNS
 from zyx.testing.values import random_array
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 BY_DTYPE: Final = pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda dtype: dtype.short)
 #: All choices of the axes of an array of three.
 AXES: Final = list(chain.from_iterable(combinations(range(3), count) for count in (1, 2, 3)))
-#: In how many turns a dtype's operations are tried, of which it has as many at least.
-TURNS: Final = 4
 
 
 def _ops(dtype: DType) -> list[ReduceOp]:
