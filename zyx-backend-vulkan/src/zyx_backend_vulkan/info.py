@@ -37,6 +37,9 @@ _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
 #: The same by vendor, where it is known: NVIDIA's (CUDA C++ Programming Guide, technical specifications).
 _REGISTERS_BY_VENDOR: Final = {0x10DE: 255}
+#: Widths of floats that drivers round to nearest even without being asked, and compile kernels wrongly if they are, by
+#: VkDriverId: NVIDIA's 580.159.04 takes wrong elements in some kernels with sums that ask for it in float32.
+_ROUNDS_UNASKED: Final = {4: frozenset({32, 64})}  # VK_DRIVER_ID_NVIDIA_PROPRIETARY
 #: Bytes of arrays of a thread. NVIDIA's driver compiles 12 KiB, and loses the device over 16.
 _PRIVATE_BYTES: Final = 12 << 10
 
@@ -82,7 +85,7 @@ def target_of(session: Session) -> Target:
         ),
         preserves=_floats(told, "shaderSignedZeroInfNanPreserve"),
         denormals=_floats(told, "shaderDenormPreserve"),
-        rounds=_floats(told, "shaderRoundingModeRTE"),
+        rounds=_floats(told, "shaderRoundingModeRTE") - _ROUNDS_UNASKED.get(told.driverID, frozenset()),
         atomic_bits=_widths((64, used.v12.shaderBufferInt64Atomics)),
         subgroup_size=subgroup_size,
         swaps=_swaps(session) if subgroup_size else frozenset(),

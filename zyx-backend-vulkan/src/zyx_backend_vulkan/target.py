@@ -63,7 +63,7 @@ class Target:
         shared_bits: The same, for memory that a group shares.
         preserves: widths of floats for which signed zeros, infinities and NaN can be kept (SignedZeroInfNanPreserve).
         denormals: widths of floats for which denormals can be kept (DenormPreserve).
-        rounds: widths of floats for which rounding to nearest even can be asked for (RoundingModeRTE).
+        rounds: widths of floats for which rounding to nearest even can and has to be asked for (RoundingModeRTE).
         atomic_bits: sizes of integers that can be combined indivisibly in buffers (32, 64).
         subgroup_size: Threads that swap values; 0 if none do.
         swaps: dtypes whose values they swap.
