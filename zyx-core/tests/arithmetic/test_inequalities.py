@@ -59,7 +59,7 @@ def test_a_maximum_is_that_of_a_search_whatever_was_learned_and_forgotten_before
     forms = [known.atom(name, (0, rng.choice([9, 63, 1000]))) for name in "xyz"]
     for _ in range(120):
         a, b = rng.choice(forms), rng.choice(forms)
-        match rng.choice(["mark", "release", "learn", "divide", "extreme", "narrow", "combine"]):
+        match rng.choice(["mark", "release", "learn", "divide", "extreme", "product", "narrow", "combine"]):
             case "mark" if len(known._marks) < 4:
                 known.mark()
             case "release" if known._marks:
@@ -70,9 +70,12 @@ def test_a_maximum_is_that_of_a_search_whatever_was_learned_and_forgotten_before
                 forms += known.quotient_and_remainder(a, rng.choice([2, 3, 8, 24]))
             case "extreme":
                 forms.append(known.extreme(a, b, greatest=rng.random() < 0.5))
+            case "product" if a.terms and b.terms:
+                forms.append(known.product(a, b))
             case "narrow" if known._marks:
                 known.narrow_extremes()
                 known.narrow_quotients()
+                known.narrow_products()
             case "combine":
                 forms.append(affine.shift(affine.add(a, b, rng.choice([-2, 1, 8])), rng.randint(-9, 9)))
             case _:

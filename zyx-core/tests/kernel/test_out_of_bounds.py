@@ -215,9 +215,22 @@ def test_a_narrow_index_is_understood_through_its_cast():
     """)
 
 
+def test_a_mask_on_a_row_bounds_its_product_with_a_length_that_varies():
+    rows = "%low = max %n, %c0 : i64\n%length = min %low, %c100 : i64\n"
+    rows += "%row = mul %t, %length : i64\n%at = add %row, %g : i64\n"
+    check(rows + "%p = lt %t, %c10 : bool\n%v = load %x[%at] if %p : f32")
+    check(
+        rows.replace("add %row, %g", "mad %length, %t, %g") + "%p = lt %t, %c10 : bool\n%v = load %x[%at] if %p : f32"
+    )
+    refuses(rows + "%p = le %t, %c10 : bool\n%v = load %x[%at] if %p : f32", "0 to 1007")
+
+
 def test_arithmetic_that_may_wrap_proves_nothing():
     big = "%k = const 9223372036854775807 : i64\n%j = add %i, %k : i64\n"
     refuses(big + "%p = lt %j, %c1000 : bool\n%v = load %x[%j] if %p : f32", "-9223372036854775808 to .*")
+    refuses(
+        "%j = mul %n, %n : i64\n%p = lt %j, %c1000 : bool\n%v = load %x[%j] if %p : f32", "-9223372036854775808 to .*"
+    )
 
 
 def test_a_variable_may_be_anything():

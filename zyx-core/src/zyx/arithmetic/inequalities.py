@@ -3,8 +3,8 @@
 An `Inequalities` hands out atoms, the unknowns of `zyx.arithmetic.affine`, each with a range. *Facts* are forms that
 are at most 0. A form's bounds are first those of its *box*, in which every atom takes its least or greatest value on
 its own. Subtracting a positive multiple of a fact makes no form smaller, and may cancel terms: where ``8*i + j - 999 <=
-0`` is known, ``8*i + j`` is at most 999. Quotients, remainders, maxima and minima are atoms too, and bring facts of
-their own, such as ``divisor * quotient + remainder - dividend <= 0``.
+0`` is known, ``8*i + j`` is at most 999. Products, quotients, remainders, maxima and minima are atoms too, and most
+bring facts of their own, such as ``divisor * quotient + remainder - dividend <= 0``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.arithmetic import affine
 from zyx.arithmetic.affine import Form
+from zyx.arithmetic.intervals import product
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -54,6 +55,7 @@ class Inequalities:
         #: Constants of dividends, divisors and quotients, by the terms of the dividends.
         self._divisors: dict[tuple[tuple[int, int], ...], list[tuple[int, int, Form]]] = {}
         self._extremes: list[tuple[int, tuple[Form, Form], bool]] = []
+        self._products: list[tuple[int, Form, Form]] = []
         self._facts: list[Form] = []
         self._marks: list[Savepoint] = []
         self._maxima: dict[Form, int] = {}  # what `maximum` gave since something changed that it depends on
@@ -155,6 +157,13 @@ class Inequalities:
                 self._narrow(above if is_greatest else below)
                 if low > self.box(other)[1] if is_greatest else high < self.box(other)[0]:
                     self.learn([below if is_greatest else above])
+
+    def narrow_products(self) -> None:
+        """Narrow the ranges of products by what was learned about their factors since the last `mark`."""
+        touched = self._touched() if self._products else set()
+        for atom, x, y in self._products:
+            if not touched.isdisjoint(number for number, _ in (*x.terms, *y.terms)):
+                self._intersect(atom, product(*((self.minimum(factor), self.maximum(factor)) for factor in (x, y))))
 
     @property
     def is_contradictory(self) -> bool:
@@ -367,6 +376,16 @@ class Inequalities:
                 _, low = self.quotient_and_remainder(dividend, ratio)
                 same = affine.add(affine.add(Form(((remainder, 1),), 0), high, -ratio), low, -1)
                 self._relate_atoms([atom for atom, _ in same.terms], [same, affine.scale(same, -1)])
+
+    def product(self, x: Form, y: Form) -> Form:
+        """Return the atom of a product of two forms, neither of which is a constant."""
+        key = "product", frozenset((x, y))
+        is_new = key not in self._atoms
+        first, now = (product(self._box(x, r), self._box(y, r)) for r in (self._first_ranges, self._ranges))
+        form = self.atom(key, first, now)
+        if is_new:
+            self._products.append((form.terms[0][0], x, y))
+        return form
 
     def extreme(self, x: Form, y: Form, *, greatest: bool) -> Form:
         """Return the atom of a maximum or minimum."""

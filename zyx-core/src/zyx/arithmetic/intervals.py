@@ -74,11 +74,16 @@ def _subtract(x: Range, y: Range, dtype: DType) -> Range:
     return fit(x[0] - y[1], x[1] - y[0], dtype)
 
 
-def _multiply(x: Range, y: Range, dtype: DType) -> Range:
+def product(x: Range, y: Range) -> Range:
+    """Return where the products of numbers of two ranges lie."""
     if x[0] >= 0 and y[0] >= 0:
-        return fit(x[0] * y[0], x[1] * y[1], dtype)
+        return x[0] * y[0], x[1] * y[1]
     corners = (x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1])
-    return fit(min(corners), max(corners), dtype)
+    return min(corners), max(corners)
+
+
+def _multiply(x: Range, y: Range, dtype: DType) -> Range:
+    return fit(*product(x, y), dtype)
 
 
 def _quotient(x: int, y: int) -> int:

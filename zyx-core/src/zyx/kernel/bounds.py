@@ -154,6 +154,7 @@ class Bounds:
                 self.inequalities.learn(self._facts_of(*comparison))
             self.inequalities.narrow_extremes()
         self.inequalities.narrow_quotients()
+        self.inequalities.narrow_products()
 
     def _forget(self) -> None:
         self._assumptions.pop()
@@ -246,8 +247,7 @@ class Bounds:
             case k.Mad(x=x, y=y, z=z):
                 product, is_weak = self._product(x, y, lane, depth)
                 added, added_is_weak = self.form(z, lane, depth)
-                if product is not None:
-                    return affine.add(product, added), is_weak or added_is_weak
+                return affine.add(product, added), is_weak or added_is_weak
             case k.Cast(x=x, type=type_) | k.Bitcast(x=x, type=type_) if type_.dtype.is_integer:
                 source = self.type_of(x).dtype
                 if source.is_integer:
@@ -281,9 +281,7 @@ class Bounds:
                 (left, left_is_weak), (right, right_is_weak) = self.form(x, lane, depth), self.form(y, lane, depth)
                 return affine.add(left, right, 1 if op is BinaryOp.ADD else -1), left_is_weak or right_is_weak
             case BinaryOp.MUL:
-                product, is_weak = self._product(x, y, lane, depth)
-                if product is not None:
-                    return product, is_weak
+                return self._product(x, y, lane, depth)
             case BinaryOp.SHL:
                 distance, _ = self.form(y, lane, depth)
                 if not distance.terms and 0 <= distance.constant < self.type_of(x).dtype.bits:
@@ -304,11 +302,13 @@ class Bounds:
                 pass
         return self._itself(value, lane), True
 
-    def _product(self, x: ValueId, y: ValueId, lane: int, depth: int) -> tuple[Form | None, bool]:
+    def _product(self, x: ValueId, y: ValueId, lane: int, depth: int) -> tuple[Form, bool]:
         (left, left_is_weak), (right, right_is_weak) = self.form(x, lane, depth), self.form(y, lane, depth)
         if not right.terms:
             return affine.scale(left, right.constant), left_is_weak
-        return (affine.scale(right, left.constant) if not left.terms else None), right_is_weak
+        if not left.terms:
+            return affine.scale(right, left.constant), right_is_weak
+        return self.inequalities.product(self.exact_form(x, lane, depth)[0], self.exact_form(y, lane, depth)[0]), True
 
     def _divisor(self, op: BinaryOp, x: ValueId, y: ValueId, lane: int, depth: int) -> int | None:
         """Return the positive constant that `op` divides by, rounding down, or None."""
