@@ -36,6 +36,9 @@ PEERS: Final = {"cpu": "numpy,torch_eager,jax,zyx", "cuda": "torch_eager,torch_c
 FUZZED: Final = {"cpu": ("c", "interpreter", "opencl", "vulkan", "wgpu"), "cuda": ("cuda",)}
 PROGRAMS: Final = 2000
 
+ROOT: Final = Path(__file__).parents[1]
+RANDOM_PROGRAMS: Final = ROOT / "tests" / "random_programs.py"
+
 #: Programs that compare are told to begin nothing after this share of their time, and then report what they have.
 SHARE: Final = 0.75
 
@@ -69,8 +72,11 @@ class Setting:
         return Entry(claim, figure, shlex.join(words), self.commit, self.model, self.date, details)
 
     def short(self, word: str) -> str:
-        """Return a word of a command without the folder of the comparison."""
-        return Path(word).name if self.bench is not None and Path(word).parent == self.bench else word
+        """Return a word of a command without the folder of the comparison, or that of this repository."""
+        path = Path(word)
+        if self.bench is not None and path.parent == self.bench:
+            return path.name
+        return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +144,7 @@ def fuzz(setting: Setting, limit_s: float) -> list[Entry]:
     entries = []
     for number, device in enumerate(devices):
         share_s = (deadline - time.monotonic()) / (len(devices) - number)
-        fixed = ["-m", "zyx.testing.fuzz", "--device", device, "--seed", str(SEEDS[0]), "--programs", str(PROGRAMS)]
+        fixed = [str(RANDOM_PROGRAMS), "--device", device, "--seed", str(SEEDS[0]), "--programs", str(PROGRAMS)]
         command = [setting.python, *fixed, "--deadline", f"{FUZZ_SHARE * share_s:.0f}"]
         printed = output_of(command, share_s)
         found = re.search(rf"^{device}: (\d+ programs, \d+ failed)", printed, re.MULTILINE)

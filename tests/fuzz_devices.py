@@ -4,7 +4,7 @@
     python tests/fuzz_devices.py --cuda 5000 --opencl 2000 --wgpu 2000 --seconds 480
     python tests/fuzz_devices.py --wheels .gpu                      where nothing of ours is installed: see below
 
-Each device has some processes: random programs (`zyx.testing.fuzz`), n-body steps and nearest centres of 10 to 4096
+Each device has some processes: random programs (`random_programs.py`), n-body steps and nearest centres of 10 to 4096
 points at 60 sizes, stencils of 1 to 64 steps. The last lines are counts; the status is 1 if a program went wrong.
 
 With ``--wheels`` the packages of this repository are found by entry points that are written to a temporary folder, what
@@ -34,6 +34,7 @@ PACKAGES = (
     "zyx-backend-vulkan",
     "zyx-backend-wgpu",
 )
+RANDOM_PROGRAMS = Path(__file__).with_name("random_programs.py")
 NVIDIA_OPENCL = "libnvidia-opencl.so.1"
 VULKAN_DRIVER = Path("/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json")
 BACKENDS = {"cuda", "opencl", "vulkan", "wgpu", "hip"}
@@ -167,7 +168,7 @@ def commands(given: argparse.Namespace) -> dict[str, list[str]]:
         each = -(-programs // processes)
         for number in range(processes):
             result[f"{device}-fuzz-{number}"] = [
-                "-m", "zyx.testing.fuzz", "--device", device, "--programs", str(each), "--deadline", str(given.seconds),
+                str(RANDOM_PROGRAMS), "--device", device, "--programs", str(each), "--deadline", str(given.seconds),
                 "--seed", str(given.seed + number * 1_000_000), "--elements", str(given.elements),
             ]  # fmt: skip
         if device != "c" or given.sizes_on_c:

@@ -6,7 +6,8 @@
 Core is counted without its kit (`zyx.testing`), and without what came after that commit for people: arrays and their
 habits, files, several devices, whose lines are printed apart. Of these the other figures are counted as well.
 
-Lines of tests are those of all packages and those that cross packages, by 100 lines of all packages without the kit.
+Lines of tests are those of all packages and those that cross packages, by 100 lines of all packages without the kit;
+what draws random programs (`fuzz`) is counted as the kit is, which it was a part of at that commit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ CORE: Final = "zyx-core/src/zyx"
 #: Where tests are, and what they test, by patterns of paths.
 TESTS: Final = ("zyx-*/tests/*.py", "tests/*.py")
 PRODUCT: Final = "zyx-*/src/*.py"
+#: What draws and runs random programs, like the kit neither a test nor what is tested.
+FUZZER: Final = "tests/fuzz/*.py"
 #: The commit whose figures stand beside: the one that the targets of the house were written for.
 BEFORE: Final = "c5998d3"
 #: The kit, which authors of backends run.
@@ -162,6 +165,8 @@ def proportion(files: Mapping[str, str]) -> int:
     """Return the lines of tests by the hundred lines of product, of files by their paths; 0 without a product."""
     lines = collections.Counter[str]()
     for path, text in files.items():
+        if fnmatch.fnmatch(path, FUZZER):
+            continue
         if any(fnmatch.fnmatch(path, pattern) for pattern in TESTS):
             lines["tests"] += text.count("\n")
         elif fnmatch.fnmatch(path, PRODUCT) and not path.startswith(f"{CORE}/{KIT}/"):

@@ -54,12 +54,15 @@ BROKEN: Final = {
     BackendState.FAILED,
 }
 
-#: Tests of texts, of names, of tox, of the record, of recipes and of the mutation run: the same whatever the default
-#: device is, so run once.
+#: Tests of texts, of names, of tox, of the record, of recipes, of the mutation run and of how programs are drawn: the
+#: same whatever the default device is, so run once.
 WITHOUT_DEVICE: Final = (
     "test_coverage_page.py",
     "test_documents.py",
     "test_emitters.py",
+    "test_fuzz.py",
+    "test_fuzz_mapped.py",
+    "test_fuzz_series.py",
     "test_matrix.py",
     "test_planted.py",
     "test_recipes.py",

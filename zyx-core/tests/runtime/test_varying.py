@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from fuzz.running import constants_given
 
 import zyx
 from zyx.graph import Graph
@@ -13,7 +14,6 @@ from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.specialise import numbers
 from zyx.specialise.table import Table
-from zyx.testing.fuzz.running import constants_given
 from zyx.testing.graph_runs import GraphRunner, with_other_constants
 from zyx.testing.graphs import GraphOptions
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from fuzz.campaign import Campaign
+
+from zyx.testing.opening import open_runtime
 
 pytestmark = pytest.mark.slow
 
 #: Modules of the kit in which several kernels, copies or calls wait for each other.
 WAITING = (
     "compute_calls", "compute_memory", "compute_products", "events", "faults", "fourier", "graphs", "kept", "kernels",
-    "launches", "lengths", "limits", "plans", "pool", "programs", "sorting", "transformations", "tuned_kernels",
-    "varying",
+    "launches", "lengths", "limits", "plans", "pool", "sorting", "transformations", "tuned_kernels", "varying",
 )  # fmt: skip
 
 #: Bug, the module of the kit that has to find it, and the test that does.
@@ -76,3 +79,13 @@ def test_a_device_that_works_as_late_as_it_may_conforms(run_kit):
     """
     outcome = run_kit("lazy", *(f"test_{topic}" for topic in WAITING))
     assert outcome.status == 0, outcome.output
+
+
+def test_random_programs_are_right_on_a_device_that_works_as_late_as_it_may(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setenv("PLANTED_BUG", "lazy")
+    runtime = open_runtime("planted", ["planted"])
+    campaign = Campaign(runtime, most_elements=600, most_calls=8)
+    campaign.run(range(40))
+    runtime.close()
+    assert not campaign.failures, campaign.summary()

@@ -23,7 +23,6 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
     opening         a runtime for one device, of an installed backend or of one that is being written
     launching       a kernel on a device and on the interpreter
     paper           devices on paper: any numbers in `DeviceInfo`, and the interpreter to run what is scheduled for them
-    fuzz            random programs over the public API: ``python -m zyx.testing.fuzz --device NAME --programs 20000``
 
 A backend ships a list of its expected failures (``--zyx-xfails FILE``, or ``zyx_xfails = FILE`` in its settings of
 pytest): a line for each, ``PATTERN: reason``, where the pattern is the test's name in the kit, such as

@@ -10,7 +10,7 @@ AROUND_KERNELS: Final = tuple(
     f"test_{topic}"
     for topic in (
         "compute_calls", "compute_memory", "compute_products", "events", "faults", "graphs", "kept", "lengths", "plans",
-        "pool", "programs", "transformations", "tuned_kernels", "varying",
+        "pool", "transformations", "tuned_kernels", "varying",
     )
 )  # fmt: skip
 

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import zyx
 import zyx.nn.functional as F
+from fuzz.drawing import LONGEST, Turn
+from fuzz.program import compiled
+from fuzz.running import Way, check_slopes, compare, gradients, tensors
+from fuzz.shrinking import input_as_text, prints
 from zyx import dtype as dtypes
 from zyx.errors import ZyxError
 from zyx.runtime.runtime import current
 from zyx.specialise.table import Table
 from zyx.testing.choices import Seeded
-from zyx.testing.fuzz.drawing import LONGEST, Turn
-from zyx.testing.fuzz.program import compiled
-from zyx.testing.fuzz.running import Way, check_slopes, compare, gradients, tensors
-from zyx.testing.fuzz.shrinking import input_as_text, prints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from fuzz.program import Call, Program
     from zyx.runtime.runtime import Runtime
     from zyx.testing.choices import Choices
-    from zyx.testing.fuzz.program import Call, Program
     from zyx.testing.values import Array
 
 T = TypeVar("T")

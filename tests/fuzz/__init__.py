@@ -1,7 +1,7 @@
 """Random programs over the public API of `zyx`, held against NumPy.
 
-    python -m zyx.testing.fuzz --device c --programs 20000 --seed 1 --deadline 3000
-    python -m zyx.testing.fuzz --device c --varying 100             only programs that are run with several numbers
+    python tests/random_programs.py --device c --programs 20000 --seed 1 --deadline 3000
+    python tests/random_programs.py --device c --varying 100    only programs that are run with several numbers
 
 A program is drawn from a table of calls, each beside its meaning in NumPy; values are shared among the calls. It is run
 as it stands, under `zyx.jit` with the same and with other inputs, with gradients against differences of the meaning in

@@ -7,6 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from fuzz import campaign as campaign_module
+from fuzz.campaign import Campaign
+from fuzz.program import Call, Program
+from fuzz.running import Way
+from fuzz.series import Again, Series, check_series, is_like, series_as_text
 
 import zyx
 from zyx import dtype as dtypes
@@ -15,11 +20,6 @@ from zyx.runtime.runtime import use
 from zyx.specialise import numbers
 from zyx.specialise.lengths import Bounded
 from zyx.testing.choices import Seeded
-from zyx.testing.fuzz import campaign as campaign_module
-from zyx.testing.fuzz.campaign import Campaign
-from zyx.testing.fuzz.program import Call, Program
-from zyx.testing.fuzz.running import Way
-from zyx.testing.fuzz.series import Again, Series, check_series, is_like, series_as_text
 from zyx.testing.opening import open_runtime
 
 WAYS = [Way.EAGER, Way.JIT, Way.GRADIENT]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from zyx.testing.fuzz import meanings
-from zyx.testing.fuzz.drawing import Unfit
-from zyx.testing.fuzz.program import Call
+from fuzz import meanings
+from fuzz.drawing import Unfit
+from fuzz.program import Call
 
 if TYPE_CHECKING:
-    from zyx.testing.fuzz.drawing import Draw
+    from fuzz.drawing import Draw
     from zyx.testing.values import Array
 
 _COLUMNS: Final = (1, 2, 3, 4, 7, 8, 16, 17, 33, 64)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.testing.fuzz.drawing import SPECIAL, Unfit
-from zyx.testing.fuzz.meanings import erf, erfinv, safe_integers
-from zyx.testing.fuzz.program import Call
+from fuzz.drawing import SPECIAL, Unfit
+from fuzz.meanings import erf, erfinv, safe_integers
+from fuzz.program import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.testing.fuzz.drawing import Draw
+    from fuzz.drawing import Draw
     from zyx.testing.values import Array
 
     Meaning = Callable[..., Any]

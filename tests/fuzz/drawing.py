@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from fuzz.program import Call, Known, Noise, Program
 from zyx import dtype as dtypes
 from zyx.shape import size_of
-from zyx.testing.fuzz.program import Call, Known, Noise, Program
 from zyx.testing.values import epsilon, random_array
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Draw:
         make: Makes the tensor of an array: dtypes and shapes are those of zyx's own lazy tensors.
         call: Calls a function of the public API by its text.
         is_smooth: Whether inputs are floats that no two are equal of, for gradients.
-        turn: Which of the programs it is that differ in what varies alone; see `zyx.testing.fuzz.series`.
+        turn: Which of the programs it is that differ in what varies alone; see `fuzz.series`.
     """
 
     def __init__(
@@ -252,15 +252,15 @@ class Draw:
             shape = tuple(max(size, 1) for size in shape)
         return self.leaf(shape, self.choices.pick(usable))
 
-    def number(self, **options: Any) -> int:  # noqa: ANN401  # those of `value`
+    def number(self, **options: Any) -> int:  # those of `value`
         """Return a value of numbers."""
         return self.value(lambda dtype: not dtype.is_bool, **options)
 
-    def floating(self, **options: Any) -> int:  # noqa: ANN401  # those of `value`
+    def floating(self, **options: Any) -> int:  # those of `value`
         """Return a value of floats."""
         return self.value(lambda dtype: dtype.is_float, **options)
 
-    def integral(self, **options: Any) -> int:  # noqa: ANN401  # those of `value`
+    def integral(self, **options: Any) -> int:  # those of `value`
         """Return a value of integers."""
         return self.value(lambda dtype: dtype.is_integer, **options)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from zyx.testing.fuzz import meanings
-from zyx.testing.fuzz.drawing import Unfit
-from zyx.testing.fuzz.program import Call
+from fuzz import meanings
+from fuzz.drawing import Unfit
+from fuzz.program import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fuzz.drawing import Draw
     from zyx.shape import Shape
-    from zyx.testing.fuzz.drawing import Draw
     from zyx.testing.values import Array
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fuzz.campaign import TABLE, Campaign, _call
+from fuzz.drawing import Draw, Unfit
+from fuzz.running import Way, check
 
 import zyx
 from zyx import dtype as dtypes
 from zyx.runtime.runtime import use
 from zyx.testing.choices import Seeded
-from zyx.testing.fuzz.campaign import TABLE, Campaign, _call
-from zyx.testing.fuzz.drawing import Draw, Unfit
-from zyx.testing.fuzz.running import Way, check
 from zyx.testing.opening import open_runtime
 
 ROWS = {row.__name__: row for row, _ in TABLE}

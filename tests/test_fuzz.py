@@ -7,22 +7,22 @@ import math
 import re
 from pathlib import Path
 
+import fuzz
 import numpy as np
 import pytest
+from fuzz import invalid
+from fuzz.campaign import Campaign
+from fuzz.drawing import Draw
+from fuzz.program import Call, Program
+from fuzz.properties import PROPERTIES
+from fuzz.running import Way, check
+from fuzz.shrinking import as_text
 
 import zyx
 import zyx.nn.functional as F
 from zyx import dtype as dtypes
 from zyx.runtime.runtime import use
-from zyx.testing import fuzz
 from zyx.testing.choices import Seeded
-from zyx.testing.fuzz import invalid
-from zyx.testing.fuzz.campaign import Campaign
-from zyx.testing.fuzz.drawing import Draw
-from zyx.testing.fuzz.program import Call, Program
-from zyx.testing.fuzz.properties import PROPERTIES
-from zyx.testing.fuzz.running import Way, check
-from zyx.testing.fuzz.shrinking import as_text
 from zyx.testing.opening import open_runtime
 from zyx.testing.paper import open_paper
 

@@ -12,16 +12,16 @@ import numpy as np
 
 import zyx
 import zyx.nn.functional as F
+from fuzz.program import MANY_SAMPLES, SAMPLES
 from zyx.runtime.runtime import current
 from zyx.specialise.table import Table
 from zyx.testing.compare import assert_within
-from zyx.testing.fuzz.program import MANY_SAMPLES, SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from fuzz.program import Program
     from zyx.runtime.runtime import Runtime
-    from zyx.testing.fuzz.program import Program
     from zyx.testing.values import Array
 
 #: How far a slope may be off, as a part of the sum of the sizes of its terms.

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.testing.fuzz.program import Call, Program
+    from fuzz.program import Call, Program
     from zyx.testing.values import Array
 
 _FEW: Final = 64

@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import zyx
 import zyx.nn.functional as F
+from fuzz import rows_elementwise, rows_index, rows_nn, rows_products, rows_reduce, rows_shape
+from fuzz.drawing import Draw, Unfit
+from fuzz.invalid import check_refusals
+from fuzz.properties import check_properties
+from fuzz.running import Way, check, tensors
+from fuzz.series import check_series, draw_series, series_as_text
+from fuzz.shrinking import as_text, shrink
 from zyx import dtype as dtypes
 from zyx.runtime.runtime import use
 from zyx.testing.choices import Seeded
-from zyx.testing.fuzz import rows_elementwise, rows_index, rows_nn, rows_products, rows_reduce, rows_shape
-from zyx.testing.fuzz.drawing import Draw, Unfit
-from zyx.testing.fuzz.invalid import check_refusals
-from zyx.testing.fuzz.properties import check_properties
-from zyx.testing.fuzz.running import Way, check, tensors
-from zyx.testing.fuzz.series import check_series, draw_series, series_as_text
-from zyx.testing.fuzz.shrinking import as_text, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from fuzz.drawing import Turn
+    from fuzz.program import Call, Program
+    from fuzz.series import Series
+    from fuzz.shrinking import P
     from zyx.runtime.runtime import Runtime
     from zyx.testing.choices import Choices
-    from zyx.testing.fuzz.drawing import Turn
-    from zyx.testing.fuzz.program import Call, Program
-    from zyx.testing.fuzz.series import Series
-    from zyx.testing.fuzz.shrinking import P
 
 #: Functions that draw a call, each so many times as likely as others.
 TABLE: Final[tuple[tuple[Callable[[Draw], Call], int], ...]] = (
@@ -252,7 +252,7 @@ def _ways(choices: Seeded, *, is_smooth: bool) -> Sequence[Way]:
     return ways
 
 
-def _call(text: str, operands: Sequence[Any]) -> Any:  # noqa: ANN401  # a lazy tensor
+def _call(text: str, operands: Sequence[Any]) -> Any:  # a lazy tensor
     names = {f"t{number}": operand for number, operand in enumerate(operands)}
     return eval(text.format(*names), {"zyx": zyx, "F": F, **names})
 

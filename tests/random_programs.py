@@ -1,4 +1,9 @@
-"""The command ``python -m zyx.testing.fuzz``: counts on the last lines, status 1 if a program went wrong."""
+"""Run random programs over the public API of `zyx`, and hold them against NumPy: see `fuzz`.
+
+    python tests/random_programs.py --device c --programs 20000 --seed 1 --deadline 3000
+
+The last lines are counts; the status is 1 if a program went wrong.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,15 @@ import sys
 import time
 from contextlib import ExitStack
 
-from zyx.testing.fuzz.campaign import Campaign
+from fuzz.campaign import Campaign
+
 from zyx.testing.opening import open_runtime
 from zyx.testing.paper import PAPER, open_paper
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run random programs."""
-    parser = argparse.ArgumentParser(prog="python -m zyx.testing.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="c", help="a device, or the name of one on paper (zyx.testing.paper)")
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1, help="of the first program; the next ones count on")
