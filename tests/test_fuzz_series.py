@@ -142,7 +142,7 @@ def drawn(campaign, monkeypatch, seeds):
 
 
 def test_one_seed_is_one_series_and_all_kinds_of_turns_are_drawn(runtime, monkeypatch):
-    first, second = (drawn(Campaign(runtime, varying=100), monkeypatch, range(40)) for _ in range(2))
+    first, second = (drawn(Campaign(runtime, varying=100), monkeypatch, range(60)) for _ in range(2))
     assert [series.source() for series in first] == [series.source() for series in second]
     numbers = {text for series in first for row in series.source()[1] for text in row}
     assert {"0.0", "-0.0", "1.0", "float('nan')", "float('inf')"} <= numbers

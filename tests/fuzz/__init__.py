@@ -11,8 +11,8 @@ text of Python. Calls that are not valid must raise errors of zyx.
 
     program     calls in a row, what they mean, and how exactly results are known
     drawing     choosing operands and numbers
-    rows_*      the table: a function a row
-    meanings    formulas in NumPy for what NumPy has no function of
+    rows        calls of rows of the table of meanings (`meanings`)
+    rows_*      families of rows, and calls that depend on shapes in ways that no row says
     invalid     calls that have to be refused
     series      programs that differ in numbers, starts and lengths alone
     running     running a program in several ways

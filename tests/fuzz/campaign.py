@@ -44,7 +44,7 @@ _DRAWN: Final = tuple(row for row, weight in TABLE for _ in range(weight))
 #: Those with numbers and starts that may vary.
 _VARYING: Final = (
     rows_elementwise.with_number, rows_index.getitem, rows_elementwise.with_number, rows_index.getitem,
-    rows_index.assign, rows_shape.roll, rows_shape.part, rows_shape.triangle,
+    rows_index.assign, rows_shape.ROLL, rows_shape.part, rows_shape.TRIANGLE,
 )  # fmt: skip
 _TRIES: Final = 40
 

@@ -169,6 +169,11 @@ class Draw:
         if (np.abs(value[np.isfinite(value)]) * epsilon(self.dtype(number)) > 1).any():
             raise Unfit
 
+    def require(self, fits: bool) -> None:  # it is what the function is about
+        """Refuse what does not fit."""
+        if not fits:
+            raise Unfit
+
     def known(self, number: int) -> Known:
         return self._values[number][0]
 
@@ -280,10 +285,6 @@ class Draw:
             shape = tuple(1 if self.choices.chance(40) else size for size in shape)
             shape = shape[self.choices.integer(0, len(shape)) :]
         return self.leaf(shape, dtype)
-
-    def float_leaf(self, shape: Shape, like: int) -> int:
-        """Return an input of the dtype of a value."""
-        return self.leaf(shape, self.dtype(like))
 
     def axis(self, number: int) -> int:
         """Return an axis of a value, which may count from the end."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from meanings import formulas
 
-from fuzz import meanings
 from fuzz.drawing import Unfit
 from fuzz.program import Call
 from zyx import dtype as dtypes
@@ -123,7 +123,7 @@ def scatter(d: Draw) -> Call:
     if how == "sum" and d.choices.chance(40):
         text = f"zyx.scatter_add({{0}}, {axis}, {{1}}, {{2}})"
     return Call(
-        text, lambda x, i, s: meanings.scattered(x, axis, i, s, how), (x, index, source), exact=is_exact,
+        text, lambda x, i, s: formulas.scattered(x, axis, i, s, how), (x, index, source), exact=is_exact,
         has_slope=how in (None, "sum"),
     )  # fmt: skip
 

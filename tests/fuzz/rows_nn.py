@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from meanings import formulas
 
-from fuzz import meanings
 from fuzz.drawing import Unfit
 from fuzz.program import Call
 
@@ -26,13 +26,13 @@ def softmax(d: Draw) -> Call:
     match d.choices.integer(0, 3):
         case 0:
             return Call(
-                f"zyx.log_softmax({{0}}, {axis})", lambda x: x - meanings.logsumexp(x, axis, keepdims=True), (x,),
+                f"zyx.log_softmax({{0}}, {axis})", lambda x: x - formulas.logsumexp(x, axis, keepdims=True), (x,),
                 inner=lambda x: np.abs(x).max(axis=axis, keepdims=True),
             )  # fmt: skip
         case 1:
-            return Call(f"zyx.softmin({{0}}, {axis})", lambda x: meanings.softmax(-x, axis), (x,))
+            return Call(f"zyx.softmin({{0}}, {axis})", lambda x: formulas.softmax(-x, axis), (x,))
         case _:
-            return Call(f"zyx.softmax({{0}}, {axis})", lambda x: meanings.softmax(x, axis), (x,))
+            return Call(f"zyx.softmax({{0}}, {axis})", lambda x: formulas.softmax(x, axis), (x,))
 
 
 def layer_norm(d: Draw) -> Call:
@@ -54,8 +54,8 @@ def layer_norm(d: Draw) -> Call:
     w, b = d.leaf(size, d.dtype(x)), d.leaf(size, d.dtype(x))
     return Call(
         f"F.layer_norm({{0}}, {size}, {{1}}, {{2}}, eps=0.01)",
-        lambda x, w, b: meanings.standardise(x, axes, 0.01) * w + b, (x, w, b),
-        inner=lambda x, w, b: meanings.lost_by_centring(x, axes, 0.01) * np.abs(w),
+        lambda x, w, b: formulas.standardise(x, axes, 0.01) * w + b, (x, w, b),
+        inner=lambda x, w, b: formulas.lost_by_centring(x, axes, 0.01) * np.abs(w),
     )  # fmt: skip
 
 
@@ -63,8 +63,8 @@ def _normalising(text: str, x: int, axes: tuple[int, ...], shape: tuple[int, ...
     """Return a call that standardises its operand along axes of `shape`, or of its own."""
     return Call(
         text,
-        lambda x: meanings.standardise(x.reshape(shape or x.shape), axes, 0.01).reshape(x.shape), (x,),
-        inner=lambda x: meanings.lost_by_centring(x.reshape(shape or x.shape), axes, 0.01).reshape(x.shape),
+        lambda x: formulas.standardise(x.reshape(shape or x.shape), axes, 0.01).reshape(x.shape), (x,),
+        inner=lambda x: formulas.lost_by_centring(x.reshape(shape or x.shape), axes, 0.01).reshape(x.shape),
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def cross_entropy(d: Draw) -> Call:
     reduce = _HOW[how]
 
     def losses(x: Array, t: Array) -> Array:
-        logs = x - meanings.logsumexp(x, 1, keepdims=True)
+        logs = x - formulas.logsumexp(x, 1, keepdims=True)
         return np.asarray(reduce(-np.take_along_axis(logs, t[:, None].astype(np.int64), 1)[:, 0]))
 
     if d.choices.chance(40):
@@ -189,7 +189,7 @@ def attention(d: Draw) -> Call:
     k, v = d.leaf((heads, keys, width), dtype), d.leaf((heads, keys, width), dtype)
     return Call(
         f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, causal_lower_right={is_causal})",
-        lambda q, k, v: meanings.attention(q, k, v, is_causal=is_causal), (q, k, v),
+        lambda q, k, v: formulas.attention(q, k, v, is_causal=is_causal), (q, k, v),
     )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from meanings import formulas
 
-from fuzz import meanings
 from fuzz.drawing import Unfit
 from fuzz.program import Call
 
@@ -135,7 +135,7 @@ def conv(d: Draw) -> Call:
         raise Unfit
     weight = d.leaf((out, shape[1] // groups, *kernel), d.dtype(x))
     text = f"zyx.conv{axes}d({{0}}, {{1}}, None, {stride}, {padding}, {dilation}, {groups})"
-    return Call(text, lambda x, w: meanings.conv(x, w, stride, padding, dilation, groups), (x, weight))
+    return Call(text, lambda x, w: formulas.conv(x, w, stride, padding, dilation, groups), (x, weight))
 
 
 def conv_transpose(d: Draw) -> Call:
@@ -157,7 +157,7 @@ def conv_transpose(d: Draw) -> Call:
         f"zyx.conv_transpose{axes}d({{0}}, {{1}}, stride={stride}, padding={padding}, groups={groups}, "
         f"dilation={dilation})"
     )
-    return Call(text, lambda x, w: meanings.conv_transpose(x, w, stride, padding, dilation, groups), (x, weight))
+    return Call(text, lambda x, w: formulas.conv_transpose(x, w, stride, padding, dilation, groups), (x, weight))
 
 
 def pool(d: Draw) -> Call:
@@ -173,7 +173,7 @@ def pool(d: Draw) -> Call:
     name = "max_pool" if how == "max" else "avg_pool"
     return Call(
         f"zyx.{name}{axes}d({{0}}, {kernel}, {stride}, {padding})",
-        lambda x: meanings.pool(x, kernel, stride, padding, how), (x,), exact=how == "max",
+        lambda x: formulas.pool(x, kernel, stride, padding, how), (x,), exact=how == "max",
     )  # fmt: skip
 
 

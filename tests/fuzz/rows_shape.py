@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from meanings import formulas, movement
 
-from fuzz import meanings
 from fuzz.drawing import Unfit
 from fuzz.program import Call
+from fuzz.rows import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,86 +74,6 @@ def flatten(d: Draw) -> Call:
             return _moved(f"zyx.flatten({{0}}, {first}, {last})", lambda x: x.reshape(flat), x)
 
 
-def dims(d: Draw) -> Call:
-    """An axis of size 1, put in or left out."""
-    x = d.value(most_rank=4)
-    shape = d.shape(x)
-    ones = [axis for axis, size in enumerate(shape) if size == 1]
-    if ones and d.choices.chance(60):
-        axis = d.choices.pick(ones)
-        return _moved(f"zyx.squeeze({{0}}, {axis})", lambda x: np.squeeze(x, axis), x)
-    at = d.choices.integer(-len(shape) - 1, len(shape))
-    return _moved(f"zyx.expand_dims({{0}}, {at})", lambda x: np.expand_dims(x, at), x)
-
-
-def permute(d: Draw) -> Call:
-    """Axes in another order."""
-    x = d.value(least_rank=2)
-    rank = len(d.shape(x))
-    rest, order = list(range(rank)), []
-    while rest:
-        order.append(rest.pop(d.choices.integer(0, len(rest) - 1)))
-    a, b = d.axis(x), d.axis(x)
-    match d.choices.integer(0, 5):
-        case 0:
-            return _moved(f"zyx.swapaxes({{0}}, {a}, {b})", lambda x: np.swapaxes(x, a, b), x)
-        case 1:
-            return _moved(f"zyx.moveaxis({{0}}, {a}, {b})", lambda x: np.moveaxis(x, a, b), x)
-        case 2:
-            text = d.choices.pick(("{0}.mT", "zyx.matrix_transpose({0})"))
-            return _moved(text, lambda x: np.swapaxes(x, -1, -2), x)
-        case 3 if rank == 2:
-            return _moved("{0}.T", lambda x: x.T, x)
-        case _:
-            name = d.choices.pick(("permute_dims", "transpose"))
-            return _moved(f"zyx.{name}({{0}}, {tuple(order)})", lambda x: x.transpose(order), x)
-
-
-def flip(d: Draw) -> Call:
-    """Axes turned over."""
-    x = d.value()
-    axes = d.axes(x) if d.shape(x) else None
-    return _moved(f"zyx.flip({{0}}, {axes})", lambda x: np.flip(x, axes), x)
-
-
-def roll(d: Draw) -> Call:
-    """Elements moved around a circle."""
-    x = d.value()
-    if not d.shape(x) or d.choices.chance(20):
-        shift = d.place(-7, 7)
-        return _moved(f"zyx.roll({{0}}, {shift})", lambda x: np.roll(x, shift), x)
-    axis, shift = d.axis(x), d.place(-7, 9)
-    return _moved(f"zyx.roll({{0}}, {shift}, {axis})", lambda x: np.roll(x, shift, axis), x)
-
-
-def broadcast(d: Draw) -> Call:
-    """Repeated elements."""
-    x = d.value(most_rank=4)
-    shape = d.shape(x)
-    match d.choices.integer(0, 3):
-        case 0:
-            counts = tuple(d.choices.integer(1, 3) for _ in range(max(len(shape), 1)))
-            return _moved(f"zyx.tile({{0}}, {counts})", lambda x: np.tile(x, counts), x)
-        case 1 if shape:
-            axis, count = d.axis(x), d.choices.integer(0, 3)
-            return _moved(f"zyx.repeat({{0}}, {count}, {axis})", lambda x: np.repeat(x, count, axis), x)
-        case _:
-            wide = tuple(d.choices.pick((2, 3, 5)) if size == 1 else size for size in shape)
-            if d.choices.chance(50):
-                wide = (d.choices.pick((1, 2, 3)), *wide)
-            return _moved(f"zyx.broadcast_to({{0}}, {wide})", lambda x: np.broadcast_to(x, wide), x)
-
-
-def join(d: Draw) -> Call:
-    """Several tensors made one."""
-    x = d.value(least_rank=1)
-    y = d.like(x, thin=False)
-    axis = d.axis(x)
-    if d.choices.chance(30):
-        return _moved(f"zyx.stack([{{0}}, {{1}}], {axis})", lambda x, y: np.stack([x, y], axis), x, y)
-    return _moved(f"zyx.concat([{{0}}, {{1}}, {{0}}], {axis})", lambda x, y: np.concatenate([x, y, x], axis), x, y)
-
-
 def part(d: Draw) -> Call:
     """One of several parts."""
     x = d.value(least_rank=1, not_empty=True)
@@ -196,33 +117,6 @@ def pad(d: Draw) -> Call:
     return _moved(f"zyx.pad({{0}}, {widths}, '{mode}')", lambda x: np.pad(x, widths, numpy_mode), x)  # type: ignore[call-overload]
 
 
-def triangle(d: Draw) -> Call:
-    """A triangle or a diagonal of matrices."""
-    x = d.value(least_rank=2)
-    shape = d.shape(x)
-    k = d.place(-2, 2)
-    match d.choices.integer(0, 3):
-        case 0:
-            return _moved(f"zyx.triu({{0}}, {k})", lambda x: np.triu(x, k), x)
-        case 1:
-            return _moved(f"zyx.tril({{0}}, {k})", lambda x: np.tril(x, k), x)
-        case 2 if len(shape) == 2 and -shape[0] <= k <= shape[1]:
-            return _moved(f"zyx.diag({{0}}, {k})", lambda x: np.diagonal(x, k), x)
-        case _:
-            if not -shape[-2] <= k <= shape[-1]:
-                raise Unfit
-            return _moved(f"zyx.diagonal({{0}}, {k})", lambda x: np.diagonal(x, k, -2, -1), x)
-
-
-def diag(d: Draw) -> Call:
-    """A matrix of a diagonal."""
-    x = d.value(least_rank=1, most_rank=1, not_empty=True)
-    if d.shape(x)[0] > 300:
-        raise Unfit
-    k = d.choices.integer(-2, 2)
-    return _moved(f"zyx.diag({{0}}, {k})", lambda x: np.diag(x, k), x)
-
-
 def window(d: Draw) -> Call:
     """Windows of the last axes."""
     x = d.value(least_rank=1, most_rank=3, not_empty=True)
@@ -234,50 +128,16 @@ def window(d: Draw) -> Call:
             raise Unfit
 
         def unfolded(x: Array) -> Array:
-            return np.moveaxis(meanings.windows(np.moveaxis(x, axis, -1), [size], [stride], [1]), -2, axis)
+            return np.moveaxis(formulas.windows(np.moveaxis(x, axis, -1), [size], [stride], [1]), -2, axis)
 
         return _moved(f"zyx.unfold({{0}}, {axis}, {size}, {stride})", unfolded, x)
     if (size - 1) * dilation >= shape[-1]:
         raise Unfit
     return _moved(
         f"zyx.windows({{0}}, ({size},), {stride}, {dilation})",
-        lambda x: meanings.windows(x, [size], [stride], [dilation]),
+        lambda x: formulas.windows(x, [size], [stride], [dilation]),
         x,
     )
-
-
-def grid(d: Draw) -> Call:
-    """Coordinates of a grid."""
-    x = d.number(least_rank=1, most_rank=1)
-    y = d.leaf((d.choices.pick((1, 3, 8)),), d.dtype(x))
-    kind, which = d.choices.pick(("xy", "ij")), d.choices.integer(0, 1)
-    return _moved(
-        f"zyx.meshgrid({{0}}, {{1}}, indexing='{kind}')[{which}]",
-        lambda x, y: np.meshgrid(x, y, indexing=kind)[which],  # type: ignore[call-overload]
-        x,
-        y,
-    )
-
-
-def fill(d: Draw) -> Call:
-    """A tensor like another one, and several that broadcast together."""
-    x = d.number()
-    match d.choices.integer(0, 3):
-        case 0:
-            return _moved("zyx.full_like({0}, 3)", lambda x: np.full_like(x, 3), x)
-        case 1:
-            name = d.choices.pick(("zeros_like", "ones_like"))
-            return _moved(f"zyx.{name}({{0}})", getattr(np, name), x)
-        case _:
-            y, which = d.like(x), d.choices.integer(0, 1)
-            text = f"zyx.broadcast_arrays({{0}}, {{1}})[{which}]"
-            return _moved(text, lambda x, y: np.broadcast_arrays(x, y)[which], x, y)
-
-
-def copy(d: Draw) -> Call:
-    """A buffer of its own."""
-    text = d.choices.pick(("{0}.contiguous()", "{0}.clone()", "{0}.expand({0}.shape)", "{0}[...]"))
-    return _moved(text, lambda x: x, d.value())
 
 
 def arange(d: Draw) -> Call:
@@ -309,7 +169,14 @@ def arange(d: Draw) -> Call:
     return Call(text, lambda: array, (), exact=True, has_slope=False)
 
 
+ROLL: Final = Family("roll", movement.ROLLS)
+TRIANGLE: Final = Family("triangle", movement.TRIANGLES)
+
 ROWS: Final = (
-    (reshape, 4), (flatten, 2), (dims, 2), (permute, 5), (flip, 2), (roll, 2), (broadcast, 3), (join, 3), (part, 3),
-    (pad, 3), (triangle, 2), (diag, 1), (window, 2), (grid, 1), (fill, 1), (copy, 2), (arange, 1),
+    (reshape, 4), (flatten, 2), (Family("dims", movement.DIMS), 2), (Family("permute", movement.ORDERS), 5),
+    (Family("flip", movement.FLIPS), 2), (ROLL, 2),
+    (Family("broadcast", movement.REPETITIONS), 3), (Family("join", movement.JOINED), 3), (part, 3), (pad, 3),
+    (TRIANGLE, 2), (Family("diag", movement.DIAGONAL_MATRICES), 1), (window, 2),
+    (Family("grid", movement.GRIDS), 1), (Family("fill", movement.FILLED), 1), (Family("copy", movement.COPIES), 2),
+    (arange, 1),
 )  # fmt: skip

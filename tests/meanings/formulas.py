@@ -31,6 +31,16 @@ def erfinv(y: Array) -> Array:
     return np.asarray(x)
 
 
+def sigmoid(x: Array) -> Array:
+    """Return the logistic function."""
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
+
+
+def softplus(x: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """Return ``log(1 + exp(beta * x)) / beta``; `x` itself where the exponent is above a threshold."""
+    return np.asarray(np.where(beta * x > threshold, x, np.logaddexp(beta * x, 0.0) / beta))
+
+
 def safe_integers(x: Array, target: DType) -> bool:
     """Whether all floats lie within an integer type."""
     return bool(np.all((x > float(target.min) - 1) & (x < float(target.max)))) if x.size else True
