@@ -83,7 +83,7 @@ UNARY = {
     "floor": everywhere(FLAT),
     "ceil": everywhere(FLAT),
     "trunc": everywhere(FLAT),
-    "round": everywhere(FLAT),
+    "round": everywhere(FLAT, -0.5, -0.0, 0.0, 0.5, 1.5),
     "nan_to_num": [(-INF, *FLAT), (-0.0, *RISING), (0.0, *RISING), (INF, *FLAT), (NAN, *FLAT)],
     # activations: at a corner the slope is that of the flat side
     "relu": [(-INF, *FLAT), (-0.0, *FLAT), (0.0, *FLAT), (INF, *RISING)],

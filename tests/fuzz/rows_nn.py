@@ -6,33 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from meanings import formulas
+from meanings import formulas, reductions
 
 from fuzz.drawing import Unfit
 from fuzz.program import Call
+from fuzz.rows import Family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuzz.drawing import Draw
     from zyx.testing.values import Array
-
-
-def softmax(d: Draw) -> Call:
-    """Exponentials that add up to 1."""
-    x = d.floating(least_rank=1, not_empty=True)
-    axis = d.axes(x)
-    d.refuse_exponents(x)
-    match d.choices.integer(0, 3):
-        case 0:
-            return Call(
-                f"zyx.log_softmax({{0}}, {axis})", lambda x: x - formulas.logsumexp(x, axis, keepdims=True), (x,),
-                inner=lambda x: np.abs(x).max(axis=axis, keepdims=True),
-            )  # fmt: skip
-        case 1:
-            return Call(f"zyx.softmin({{0}}, {axis})", lambda x: formulas.softmax(-x, axis), (x,))
-        case _:
-            return Call(f"zyx.softmax({{0}}, {axis})", lambda x: formulas.softmax(x, axis), (x,))
 
 
 def layer_norm(d: Draw) -> Call:
@@ -240,6 +224,7 @@ def resize(d: Draw) -> Call:
 
 
 ROWS: Final = (
-    (softmax, 4), (layer_norm, 3), (batch_norm, 2), (loss, 3), (cross_entropy, 2), (triplet, 1), (attention, 2),
+    (Family("softmax", reductions.SOFTMAXES), 4),
+    (layer_norm, 3), (batch_norm, 2), (loss, 3), (cross_entropy, 2), (triplet, 1), (attention, 2),
     (rope, 1), (bilinear, 1), (resize, 1),
 )  # fmt: skip

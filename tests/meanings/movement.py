@@ -50,12 +50,6 @@ def _wider(d: Draw, x: int) -> Shape:
     return (d.choices.pick((1, 2, 3)), *wide) if d.choices.chance(50) else wide
 
 
-def _crosses(d: Draw, x: int, offset: int) -> bool:
-    """Whether there is a diagonal so far from the main one."""
-    rows, columns = d.shape(x)[-2:]
-    return -rows <= offset <= columns
-
-
 def _is_short(d: Draw, x: int, _: int) -> bool:
     return d.shape(x)[0] <= _LONGEST_DIAGONAL
 
@@ -94,7 +88,7 @@ REPETITIONS: Final = (
     _moved("broadcast_to", np.broadcast_to, Argument(_wider), **_FIRST_TO_WIDEN),
 )
 JOINED: Final = (
-    _moved("stack", lambda x, y, axis: np.stack([x, y], axis), AXIS, text="zyx.stack([{0}, {1}], %s)", **_PAIR),
+    _moved("stack", lambda x, y, axis: np.stack([x, y], axis), Argument(_new_axis), text="zyx.stack([{0}, {1}], %s)", **_PAIR),
     _moved(
         "concat", lambda x, y, axis: np.concatenate([x, y, x], axis), AXIS, text="zyx.concat([{0}, {1}, {0}], %s)",
         **_PAIR,
@@ -106,8 +100,8 @@ JOINED: Final = (
 TRIANGLES: Final = (
     _moved("triu", np.triu, DIAGONAL, **_MATRICES),
     _moved("tril", np.tril, DIAGONAL, **_MATRICES),
-    _moved("diag", np.diagonal, DIAGONAL, ranks=(2, 2), fits=_crosses),
-    _moved("diagonal", lambda x, k: np.diagonal(x, k, -2, -1), DIAGONAL, fits=_crosses, **_MATRICES),
+    _moved("diag", np.diagonal, DIAGONAL, ranks=(2, 2)),
+    _moved("diagonal", lambda x, k: np.diagonal(x, k, -2, -1), DIAGONAL, **_MATRICES),
     _moved("diagonal", np.diagonal, DIAGONAL, -1, 0, ranks=(2, 2)),
 )
 DIAGONAL_MATRICES: Final = (_moved("diag", np.diag, DIAGONAL, ranks=(1, 1), not_empty=True, fits=_is_short),)

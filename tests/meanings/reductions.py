@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from meanings.formulas import logsumexp
+from meanings.formulas import logsumexp, softmax
 from meanings.row import AXES, AXIS, FLAG, Argument, Bits, Of, Row, one_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LARGEST_OF_MEANS: Final = 1000
 _KEPT: Final[dict[str, Any]] = {"keepdims": FLAG}
 _NUMBERS: Final[dict[str, Any]] = {"of": Of.NUMBERS, "bits": Bits.OF_INTEGERS}
 _CERTAIN: Final[dict[str, Any]] = {"of": Of.NUMBERS, "bits": Bits.CERTAIN}
-_PLACES: Final[dict[str, Any]] = {"of": Of.NUMBERS, "bits": Bits.JUMPING}
+_PLACES: Final[dict[str, Any]] = {"of": Of.VALUES, "bits": Bits.JUMPING}
 
 
 def _count(d: Draw, x: int, axes: Axes) -> int:
@@ -31,8 +31,9 @@ def _count(d: Draw, x: int, axes: Axes) -> int:
     return math.prod(shape if axes is None else (shape[axis] for axis in ((axes,) if isinstance(axes, int) else axes)))
 
 
-def _corrected(d: Draw, x: int) -> int:
-    return int(min(d.shape(x), default=0) > 2 and d.choices.chance(40))  # of three elements at least
+def _corrected(d: Draw, x: int) -> float:
+    """Return what is taken off the count of elements, of which there are three at least."""
+    return d.choices.pick((0, 0, 1, 0.5)) if min(d.shape(x), default=0) > 2 else 0
 
 
 def _has_few(d: Draw, x: int, axis: int | None = None) -> bool:
@@ -131,9 +132,22 @@ NORMS: Final = (
     Row("norm", lambda x, axes: _norm(x, math.inf, axes), (AXES,), text="zyx.norm({0}, float('inf'), %s)", **_NORM),
     Row("norm", lambda x, axes: _norm(x, -math.inf, axes), (AXES,), text="zyx.norm({0}, -float('inf'), %s)", **_NORM),
     Row("norm", _norm, (2, AXES), _KEPT, **_NORM),
+    Row("norm", _norm, (0, AXES), _KEPT, bits=Bits.JUMPING, ranks=(1, 5), not_empty=True),
+    Row("norm", _norm, (one_of(3, 0.5), AXES), _KEPT, has_slope=False, **_NORM),  # infinite at 0
     Row("normalize", _normalised, (2, AXES), text="zyx.normalize({0} + 0.75, %s)", **_NORM),
     Row("logsumexp", logsumexp, (AXES,), _KEPT, ranks=(1, 5), not_empty=True, fits=_has_exponents),
 )
+
+_SOFT: Final[dict[str, Any]] = {"ranks": (1, 5), "not_empty": True, "fits": _has_exponents}
+
+SOFTMAXES: Final = (
+    Row("softmax", softmax, (AXES,), **_SOFT),
+    Row("softmin", lambda x, axes: softmax(-x, axes), (AXES,), **_SOFT),
+    Row(
+        "log_softmax", lambda x, axes: x - logsumexp(x, axes, keepdims=True), (AXES,),
+        inner=lambda x, axes: np.abs(x).max(axis=axes, keepdims=True), **_SOFT,
+    ),
+)  # fmt: skip
 
 
 def _with_first(function: Any, first: int) -> Any:  # of NumPy
@@ -156,6 +170,7 @@ SCANS: Final = (
         **_LINES),
     Row("cummax", np.maximum.accumulate, (AXIS,), **_CERTAIN, **_LINES),
     Row("cummin", np.minimum.accumulate, (AXIS,), **_CERTAIN, **_LINES),
+    Row("logcumsumexp", np.logaddexp.accumulate, (AXIS,), fits=_has_exponents, **_LINES),
     Row("cumulative_sum", _with_first(np.cumsum, 0), (AXIS,), {"include_initial": FLAG}, **_NUMBERS, **_LINES),
 )  # fmt: skip
 DIFFERENCES: Final = (Row("diff", np.diff, (one_of(0, 1, 2), AXIS), fits=_has_neighbours, **_NUMBERS, **_LINES),)

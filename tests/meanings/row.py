@@ -151,4 +151,4 @@ AXES: Final = Argument(lambda d, x: d.axes(x))
 FLAG: Final = Argument(lambda d, _: d.choices.chance(30))
 SHIFT: Final = Argument(lambda d, _: d.place(-7, 9))
 #: Of matrices, counted from the main one.
-DIAGONAL: Final = Argument(lambda d, _: d.place(-2, 2))
+DIAGONAL: Final = Argument(lambda d, _: d.place(-4, 4))

@@ -1,4 +1,4 @@
-"""Formulas have the gradients of the functions that they stand for: against differences, and finite at corners."""
+"""Gradients of what test_rows.py does not draw, against differences; and finite ones at corners and far out."""
 
 import math
 
@@ -34,50 +34,9 @@ def check(function, *arrays, step=1e-6, tolerance=1e-5):
         assert np.allclose(found[number], wanted, rtol=tolerance, atol=tolerance), (found[number], wanted)
 
 
-ANYWHERE = RNG.uniform(-2, 2, 8)
-UNARY = {
-    "asinh": ANYWHERE, "sinh": ANYWHERE, "cosh": ANYWHERE, "tan": ANYWHERE / 2, "asin": ANYWHERE / 2.5,
-    "acos": ANYWHERE / 2.5,
-    "atanh": ANYWHERE / 2.5, "acosh": np.abs(ANYWHERE) + 1.1, "erfinv": ANYWHERE / 2.5, "rsqrt": np.abs(ANYWHERE) + 0.1,
-    "log10": np.abs(ANYWHERE) + 0.1, "sigmoid": ANYWHERE, "softplus": ANYWHERE, "silu": ANYWHERE, "mish": ANYWHERE,
-    "gelu": ANYWHERE, "selu": ANYWHERE, "elu": ANYWHERE, "logsigmoid": ANYWHERE, "softsign": ANYWHERE,
-    "quick_gelu": ANYWHERE,
-    "softmax": ANYWHERE, "log_softmax": ANYWHERE, "logsumexp": ANYWHERE, "norm": ANYWHERE, "var": ANYWHERE,
-    "std": ANYWHERE,
-    "normalize": ANYWHERE, "hardswish": ANYWHERE, "cumulative_sum": ANYWHERE, "sort": ANYWHERE, "diag": ANYWHERE,
-    "median": ANYWHERE[:7], "frac": ANYWHERE, "leaky_relu": ANYWHERE,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", UNARY)
-def test_gradients_of_functions_of_one_operand(name):
-    check(getattr(zyx, name), UNARY[name])
-
-
-@pytest.mark.parametrize("name", ["atan2", "hypot", "logaddexp", "copysign", "remainder", "fmod"])
-def test_gradients_of_functions_of_two_operands(name):
-    check(getattr(zyx, name), ANYWHERE, RNG.uniform(0.5, 2, 8))
-
-
-#: Where a formula has a seam, and the slope there.
-SEAMS = {
-    "sinh": (0.0, 1.0), "asinh": (0.0, 1.0), "sigmoid": (0.0, 0.25), "softplus": (0.0, 0.5), "softsign": (0.0, 1.0),
-    "asin": (0.0, 1.0), "erfinv": (0.0, math.sqrt(math.pi) / 2), "relu": (0.0, 0.0), "relu6": (6.0, 0.0),
-    "norm": (0.0, 0.0),
-    "std": (3.0, 0.0), "silu": (0.0, 0.5), "logsigmoid": (0.0, 0.5), "gelu": (0.0, 0.5), "elu": (0.0, 1.0),
-    "sign": (0.0, 0.0),
-    "round": (0.5, 0.0), "cosh": (0.0, 0.0), "tanh": (0.0, 1.0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SEAMS)
-def test_gradients_at_seams(name):
-    place, slope = SEAMS[name]
-    for value in (place, -place) if place == 0.0 else (place,):
-        x = zyx.Tensor([value])
-        with zyx.Tape() as tape:
-            y = getattr(zyx, name)(x).sum()
-        assert tape.gradient(y, x).item() == pytest.approx(slope, rel=1e-5)
+@pytest.mark.parametrize("name", ["copysign", "remainder", "fmod"])
+def test_gradients_of_functions_that_jump(name):
+    check(getattr(zyx, name), RNG.uniform(-2, 2, 8), RNG.uniform(0.5, 2, 8))
 
 
 FAR = ["sinh", "cosh", "sigmoid", "softplus", "silu", "mish", "gelu", "selu", "elu", "logsigmoid", "quick_gelu",
@@ -121,25 +80,17 @@ def test_ignored_examples_have_no_gradient():
     assert (found[0] != 0).all()
 
 
-def test_gradients_of_losses():
+def test_gradients_of_smoothed_and_weighted_losses():
     x, y = RNG.standard_normal((3, 4)), RNG.uniform(0.1, 0.9, (3, 4))
     classes = zyx.Tensor([0, 3, 1])
     check(lambda t: zyx.cross_entropy(t, classes, label_smoothing=0.1), x)
     check(lambda t, w: zyx.cross_entropy(t, classes, w), x, y[0])
     check(zyx.cross_entropy, x, y)
-    check(lambda t: zyx.nll_loss(t, classes), x)
-    for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy_with_logits", "kl_div"):
-        check(getattr(zyx, name), x, y)
-    check(zyx.binary_cross_entropy, y, y.T.reshape(3, 4).copy())
-    check(lambda a, b, c: zyx.triplet_margin_loss(a, b, c, 2.0), x, y, -x)
 
 
-def test_gradients_of_products():
+def test_gradients_of_products_that_repeat_an_axis():
     check(zyx.matmul, RNG.standard_normal((2, 3)), RNG.standard_normal((4, 3, 2)))
-    check(zyx.matmul, RNG.standard_normal(3), RNG.standard_normal(3))
     check(lambda a, b: zyx.einsum("iij,jk->k", a, b), RNG.standard_normal((2, 2, 3)), RNG.standard_normal((3, 2)))
-    check(lambda a, b: zyx.tensordot(a, b, axes=1), RNG.standard_normal((2, 3)), RNG.standard_normal((3, 2)))
-    check(zyx.cross, RNG.standard_normal((2, 3)), RNG.standard_normal((2, 3)))
 
 
 def test_gradients_of_convolutions_and_pooling():
@@ -157,15 +108,8 @@ def test_gradients_of_convolutions_and_pooling():
 def test_gradients_of_indexing():
     x = RNG.standard_normal((4, 5))
     index = np.array([[0, 2], [2, -1]])
-    check(lambda t: t[1:3, ::-2], x)
-    check(lambda t: t[index], x)
     check(lambda t: t[index, zyx.Tensor([0, 1])], x)
-    check(lambda t: zyx.take(t, index, 1), x)
     check(lambda t: zyx.roll(t, (1, 2), (0, 1)), x)
-    check(lambda t: zyx.concat([t, t[:1] * 2]), x)
-    check(lambda t: zyx.pad(t, 2, "reflect"), x)
-    check(lambda t: zyx.diagonal(t, 1), x)
-    check(lambda t, v: zyx.scatter_add(t, 0, zyx.Tensor(index), v), x, RNG.standard_normal((2, 2)))
 
     def written(t, v):
         y = t * 1.0

@@ -16,16 +16,10 @@ def check(found, wanted):
     assert np.array_equal(found.numpy(), wanted)
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1, None])
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_concat_agrees_with_numpy(axis, count):
-    parts = [X + 100 * i for i in range(count)]
-    check(zyx.concat([zyx.Tensor(part) for part in parts], axis=axis), np.concatenate(parts, axis=axis))
-
-
 def test_concat_takes_parts_of_different_length_also_empty_ones():
     parts = [X[:, :1], X[:, :0], X, X[:, :2]]
     check(zyx.concat([zyx.Tensor(part) for part in parts], 1), np.concatenate(parts, 1))
+    check(zyx.concat([zyx.Tensor(X)], None), X.reshape(-1))
 
 
 def test_concat_keeps_negative_zeros_infinities_and_nan_where_they_are():
@@ -40,15 +34,6 @@ def test_concat_promotes_and_takes_arrays():
     assert found.dtype is zyx.float32
     assert found.tolist() == [1.0, 2.0, 3.5]
     assert zyx.concat([zyx.Tensor([True]), zyx.Tensor([False])]).tolist() == [True, False]
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
-def test_stack_and_unstack_agree_with_numpy(axis):
-    parts = [X, -X]
-    stacked = zyx.stack([zyx.Tensor(part) for part in parts], axis)
-    check(stacked, np.stack(parts, axis))
-    for found, wanted in zip(zyx.unstack(stacked, axis), parts, strict=True):
-        check(found, wanted)
 
 
 def test_parts_that_do_not_fit_are_named():
@@ -76,21 +61,10 @@ def test_splitting_by_size_and_by_sizes():
         x.chunk(0)
 
 
-@pytest.mark.parametrize("counts", [(2,), (2, 1), (1, 3), (2, 1, 2), (0, 1)])
-def test_tile_agrees_with_numpy(counts):
-    check(zyx.tile(zyx.Tensor(X), counts), np.tile(X, counts))
-    check(zyx.Tensor(X).tile(*counts), np.tile(X, counts))
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
-@pytest.mark.parametrize("repeats", [0, 1, 3])
-def test_repeat_agrees_with_numpy(axis, repeats):
-    check(zyx.repeat(zyx.Tensor(X), repeats, axis), np.repeat(X, repeats, axis))
-
-
 def test_repeat_takes_a_count_for_each_position():
     check(zyx.repeat(zyx.Tensor(X), [2, 0, 1], 0), np.repeat(X, [2, 0, 1], 0))
     check(zyx.repeat(zyx.Tensor(X), zyx.Tensor([1, 2, 3, 0]), 1), np.repeat(X, [1, 2, 3, 0], 1))
+    check(zyx.Tensor(X).tile(2, 1), np.tile(X, (2, 1)))
     with pytest.raises(ShapeError, match=r"\(2,\) counts for axis 0 of size 3"):
         zyx.repeat(zyx.Tensor(X), [1, 2], 0)
     with pytest.raises(ShapeError, match="repeats is an integer"):
@@ -99,8 +73,8 @@ def test_repeat_takes_a_count_for_each_position():
         zyx.repeat(zyx.Tensor(X), -1)
 
 
-@pytest.mark.parametrize(("shift", "axis"), [(1, 0), (-2, 1), (13, None), (0, 0), ((1, 2), (0, 1)), (3, (0, 1))])
-def test_roll_agrees_with_numpy(shift, axis):
+@pytest.mark.parametrize(("shift", "axis"), [((1, 2), (0, 1)), (3, (0, 1))])
+def test_several_axes_roll_as_in_numpy(shift, axis):
     check(zyx.roll(zyx.Tensor(X), shift, axis), np.roll(X, shift, axis))
 
 

@@ -1,4 +1,6 @@
-"""Each row of the table of meanings by itself: values in every dtype, special ones, the method, and slopes."""
+"""Each row of the table of meanings by itself: values, of examples as well, special ones, the method, and slopes."""
+
+import contextlib
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ SPECIAL = [
 ]  # fmt: skip
 ORDINARY = [-3.5, -1.0, -0.25, 0.0, 0.25, 1.0, 3.5]
 #: Seeds that are tried for calls, and how many calls are wanted.
-SEEDS, VALUES, SLOPES = 200, 12, 3
+SEEDS, VALUES, EXAMPLES, SLOPES = 200, 12, 2, 3
 #: Elements of the largest value, so that differences of all of them are quick.
 ELEMENTS, FEW = 60, 24
 #: Of differences.
@@ -68,19 +70,42 @@ def within(found, wanted, ulps):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_values_are_numpys_in_every_dtype(row):
+def test_values_and_dtypes_are_numpys(row):
     drawn = list(programs(lambda draw: call_of(draw, row), dtypes.ALL, VALUES))
     assert len(drawn) == VALUES
     for program in drawn:
         check(program, Way.EAGER)
+        given, (found,) = program.inputs[0].dtype, program.dtypes
+        if row.bits is not Bits.ROUNDED and (given.kind in "iub" or not found.is_float):
+            assert found.numpy == program.exactly(program.inputs)[0].dtype
+        elif given.kind not in "iub":
+            assert found.numpy == given
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_of_many_examples_each_has_its_value(row):
+    for program in programs(lambda draw: call_of(draw, row), dtypes.ALL, EXAMPLES):
+        check(program, Way.MAPPED)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_values_of_calls_that_are_no_rows_are_numpys(name):
     drawn = list(programs(OTHERS[name], dtypes.ALL, VALUES))
     assert drawn
-    for program in drawn:
+    for number, program in enumerate(drawn):
         check(program, Way.EAGER)
+        if number < EXAMPLES and program.inputs:
+            check(program, Way.MAPPED)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chains_of_movements_are_numpys(seed):
+    draw = Draw(Seeded(seed), 5000, dtypes.ALL, zyx.Tensor, _call)
+    rows = [row for row in ROWS if row.of is Of.VALUES and row.bits is Bits.CERTAIN]
+    while len(draw.computed) < 6:
+        with contextlib.suppress(Unfit):
+            draw.add(call_of(draw, draw.choices.pick(rows)))
+    check(draw.program(draw.computed[-3:]), Way.EAGER)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.text and hasattr(zyx.Tensor, row.name)], ids=str)
@@ -172,6 +197,7 @@ def test_slopes_are_differences_of_the_meaning(row):
     assert len(drawn) == SLOPES
     for program in drawn:
         slopes_are_differences(program)
+    check(drawn[0], Way.MAPPED_GRADIENT)
 
 
 #: Those without slopes, and why.
@@ -185,3 +211,4 @@ def test_slopes_of_calls_that_are_no_rows_are_differences(name):
     assert drawn
     for program in drawn:
         slopes_are_differences(program)
+    check(drawn[0], Way.MAPPED_GRADIENT)
