@@ -61,7 +61,6 @@ WITHOUT_DEVICE: Final = (
     "test_documents.py",
     "test_emitters.py",
     "test_fuzz.py",
-    "test_fuzz_mapped.py",
     "test_fuzz_series.py",
     "test_matrix.py",
     "test_planted.py",

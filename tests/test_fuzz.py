@@ -163,6 +163,17 @@ def test_a_wrong_slope_is_found(way, runtime):
             check(program((*RIGHT, 0), ("{0} * {0}.detach()", lambda x: x * x, 1)), way)
 
 
+def test_an_example_that_gets_the_result_of_another_is_found(runtime, monkeypatch):
+    vmap = zyx.vmap
+
+    def mixed(f, **given_by_name):
+        return lambda *given: [zyx.flip(x, 0) for x in vmap(f, **given_by_name)(*given)]
+
+    monkeypatch.setattr(zyx, "vmap", mixed)
+    with use(runtime), pytest.raises(AssertionError, match=r"zyx\.sin"):
+        check(program((*RIGHT, 0)), Way.MAPPED)
+
+
 def test_a_failure_is_made_small_and_its_text_runs(runtime, monkeypatch):
     import builtins
 

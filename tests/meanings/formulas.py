@@ -46,7 +46,7 @@ def safe_integers(x: Array, target: DType) -> bool:
     return bool(np.all((x > float(target.min) - 1) & (x < float(target.max)))) if x.size else True
 
 
-def softmax(x: Array, axis: int | tuple[int, ...] | None) -> Array:
+def softmax(x: Array, axis: int | tuple[int, ...] | None = -1) -> Array:
     """Return exponentials that add up to 1."""
     if not x.size:
         return x
@@ -76,29 +76,52 @@ def windows(x: Array, size: Sequence[int], stride: Sequence[int], dilation: Sequ
 
 
 def conv(
-    x: Array, weight: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+    x: Array,
+    weight: Array,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int | tuple[int, int]] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
 ) -> Array:
-    """Return the cross-correlation of ``(N, C_in, ...)`` with filters ``(C_out, C_in / groups, ...)``."""
-    padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    """Return the cross-correlation of ``(N, C_in, ...)`` with filters ``(C_out, C_in / groups, ...)``.
+
+    Options are numbers for all axes, or for each; padding is as wide on both sides of an axis, or of two widths.
+    """
+    axes = x.ndim - 2
+    stride, dilation = ((n,) * axes if isinstance(n, int) else n for n in (stride, dilation))
+    padding = (padding,) * axes if isinstance(padding, int) else padding
+    padded = np.pad(x, [(0, 0), (0, 0), *((p, p) if isinstance(p, int) else p for p in padding)])
     n, channels = x.shape[:2]
     view = windows(padded, weight.shape[2:], stride, dilation)
-    count = len(stride)
-    out = view.shape[2 : 2 + count]
-    flat = view.reshape(n, groups, channels // groups, math.prod(out), -1)
+    out = view.shape[2 : 2 + axes]
+    flat = view.reshape(n, groups, channels // groups, math.prod(out), math.prod(weight.shape[2:]))
     filters = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
     result = np.einsum("ngcok,gfck->ngfo", flat, filters, optimize=True)
     return np.asarray(result.reshape(n, weight.shape[0], *out))
 
 
 def conv_transpose(
-    x: Array, weight: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+    x: Array,
+    weight: Array,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    extra: Sequence[int] | None = None,
 ) -> Array:
-    """Return the elements of ``(N, C_in, ...)`` spread by filters ``(C_in, C_out / groups, ...)``."""
+    """Return the elements of ``(N, C_in, ...)`` spread by filters ``(C_in, C_out / groups, ...)``.
+
+    The end of each axis has `extra` positions more.
+    """
+    behind = [0] * len(stride) if extra is None else extra
     n, channels = x.shape[:2]
     sizes = x.shape[2:]
     kernel = weight.shape[2:]
     out = weight.shape[1]
-    full = [(s - 1) * st + d * (k - 1) + 1 for s, st, d, k in zip(sizes, stride, dilation, kernel, strict=True)]
+    full = [
+        (s - 1) * st + d * (k - 1) + 1 + more
+        for s, st, d, k, more in zip(sizes, stride, dilation, kernel, behind, strict=True)
+    ]
     result = np.zeros((n, groups * out, *full))
     parts = x.reshape(n, groups, channels // groups, *sizes)
     filters = weight.reshape(groups, channels // groups, out, *kernel)
@@ -123,7 +146,7 @@ def pool(x: Array, kernel: Sequence[int], stride: Sequence[int], padding: Sequen
     return np.asarray(view.max(axis=axes) if how == "max" else view.mean(axis=axes))
 
 
-def standardise(x: Array, axes: tuple[int, ...], eps: float) -> Array:
+def standardise(x: Array, axes: int | tuple[int, ...], eps: float) -> Array:
     """Return `x` less its mean, over its standard deviation."""
     centre = x.mean(axis=axes, keepdims=True)
     return np.asarray((x - centre) / np.sqrt(x.var(axis=axes, keepdims=True) + eps))

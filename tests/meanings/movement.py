@@ -88,7 +88,10 @@ REPETITIONS: Final = (
     _moved("broadcast_to", np.broadcast_to, Argument(_wider), **_FIRST_TO_WIDEN),
 )
 JOINED: Final = (
-    _moved("stack", lambda x, y, axis: np.stack([x, y], axis), Argument(_new_axis), text="zyx.stack([{0}, {1}], %s)", **_PAIR),
+    _moved(
+        "stack", lambda x, y, axis: np.stack([x, y], axis), Argument(_new_axis), text="zyx.stack([{0}, {1}], %s)",
+        **_PAIR,
+    ),
     _moved(
         "concat", lambda x, y, axis: np.concatenate([x, y, x], axis), AXIS, text="zyx.concat([{0}, {1}, {0}], %s)",
         **_PAIR,

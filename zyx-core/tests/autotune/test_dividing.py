@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from meanings import formulas
 
 import zyx
 from zyx.autotune.choice import Choice, choices_of, digest_of_graph
@@ -22,11 +23,6 @@ def values(*shape):
 def softmax(x):
     """One kernel over rows, which takes in a maximum, exponentials and their sum."""
     shifted = zyx.exp(x - x.max(1, keepdims=True))
-    return shifted / shifted.sum(1, keepdims=True)
-
-
-def right(array):
-    shifted = np.exp(array - array.max(1, keepdims=True))
     return shifted / shifted.sum(1, keepdims=True)
 
 
@@ -58,13 +54,13 @@ def test_what_is_faster_stored_is_stored_from_then_on_and_in_later_processes(ope
         assert "stores" in graph.why
         after, found = launches_of(runtime, lambda: softmax(x))
         assert after > before
-        np.testing.assert_allclose(found, right(array), rtol=1e-5)
+        np.testing.assert_allclose(found, formulas.softmax(array), rtol=1e-5)
     with opened() as runtime:
         again, found = launches_of(runtime, lambda: softmax(zyx.Tensor(array).realize()))
         assert again == after
-        np.testing.assert_allclose(found, right(array), rtol=1e-5)
+        np.testing.assert_allclose(found, formulas.softmax(array), rtol=1e-5)
         traced = zyx.jit(softmax)
-        np.testing.assert_allclose(traced(zyx.Tensor(array)).numpy(), right(array), rtol=1e-5)
+        np.testing.assert_allclose(traced(zyx.Tensor(array)).numpy(), formulas.softmax(array), rtol=1e-5)
 
 
 def test_what_is_not_faster_stays_as_the_rules_say(opened, monkeypatch):
@@ -114,7 +110,7 @@ def test_a_choice_that_does_not_do_is_dropped_and_seen(opened, all_faster, monke
         monkeypatch.setattr(_Making, "_drawn", refusing)
         found = softmax(zyx.Tensor(array).realize()).numpy()
         assert refused
-        np.testing.assert_allclose(found, right(array), rtol=1e-5)
+        np.testing.assert_allclose(found, formulas.softmax(array), rtol=1e-5)
         assert not any(each.choice for each in runtime.compiler.store.entries().values())
     assert "what was measured: ScheduleError: not today; next: stored as the rules say" in capsys.readouterr().err
 
@@ -130,7 +126,7 @@ def test_a_graph_that_cannot_be_run_by_itself_stays_and_is_noted(opened, all_fas
         with zyx.tune(2) as tuning:
             found = softmax(zyx.Tensor(array).realize()).numpy()
         assert "not today" in tuning.note
-        np.testing.assert_allclose(found, right(array), rtol=1e-5)
+        np.testing.assert_allclose(found, formulas.softmax(array), rtol=1e-5)
 
 
 def test_nothing_is_chosen_where_sums_have_one_order(opened, all_faster):

@@ -1,35 +1,16 @@
-"""Convolutions and pooling against loops."""
+"""Convolutions beside their formula, and pooling against loops."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
+from meanings.formulas import conv, conv_transpose
 
 import zyx
 from zyx.errors import ShapeError
 
 RNG = np.random.default_rng(11)
-
-
-def conv_by_loops(x, weight, stride, widths, dilation, groups):
-    """Cross-correlate ``(N, C, ...)`` with ``(O, C / groups, ...)``, place by place."""
-    x = np.pad(x, ((0, 0), (0, 0), *widths))
-    extents = weight.shape[2:]
-    places = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], extents, stride, dilation, strict=True)]
-    out = np.zeros((x.shape[0], weight.shape[0], *places))
-    inner, outer = weight.shape[1], weight.shape[0] // groups
-    for place in itertools.product(*map(range, places)):
-        cut = tuple(
-            slice(p * s, p * s + d * (k - 1) + 1, d)
-            for p, s, d, k in zip(place, stride, dilation, extents, strict=True)
-        )
-        window = x[(slice(None), slice(None), *cut)]
-        for channel in range(weight.shape[0]):
-            group = channel // outer
-            part = window[:, group * inner : (group + 1) * inner]
-            out[(slice(None), channel, *place)] = (part * weight[channel]).sum(tuple(range(1, part.ndim)))
-    return out
 
 
 CASES = [
@@ -45,10 +26,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions_agree_with_loops(case):
+def test_convolutions_agree_with_their_formula(case):
     shape, filters, stride, padding, dilation, groups = case
     x, weight, bias = RNG.standard_normal(shape), RNG.standard_normal(filters), RNG.standard_normal(filters[0])
-    wanted = conv_by_loops(x, weight, stride, [(p, p) for p in padding], dilation, groups)
+    wanted = conv(x, weight, stride, [(p, p) for p in padding], dilation, groups)
     wanted = wanted + bias.reshape(1, -1, *[1] * len(stride))
     found = zyx.conv(zyx.Tensor(x), zyx.Tensor(weight), zyx.Tensor(bias), stride, padding, dilation, groups)
     assert found.shape == wanted.shape
@@ -63,7 +44,7 @@ def test_convolutions_agree_with_loops(case):
 def test_same_padding_keeps_the_size_and_puts_the_odd_one_behind(extent, dilation):
     x, weight = RNG.standard_normal((1, 1, 9)), RNG.standard_normal((1, 1, extent))
     total = dilation * (extent - 1)
-    wanted = conv_by_loops(x, weight, (1,), [(total // 2, total - total // 2)], (dilation,), 1)
+    wanted = conv(x, weight, (1,), [(total // 2, total - total // 2)], (dilation,), 1)
     found = zyx.conv(zyx.Tensor(x), zyx.Tensor(weight), padding="same", dilation=dilation)
     assert found.shape == (1, 1, 9)
     assert np.allclose(found.numpy(), wanted)
@@ -73,7 +54,7 @@ def test_same_padding_keeps_the_size_and_puts_the_odd_one_behind(extent, dilatio
 def test_padding_may_differ_before_and_behind_and_the_batch_axis_be_missing():
     x, weight = RNG.standard_normal((2, 5)), RNG.standard_normal((3, 2, 2))
     found = zyx.conv(zyx.Tensor(x), zyx.Tensor(weight), padding=[(2, 0)])
-    wanted = conv_by_loops(x[None], weight, (1,), [(2, 0)], (1,), 1)[0]
+    wanted = conv(x[None], weight, (1,), [(2, 0)], (1,), 1)[0]
     assert np.allclose(found.numpy(), wanted)
 
 
@@ -127,20 +108,7 @@ def test_transposed_convolutions_spread_what_convolutions_gather(
 ):
     x, weight, bias = RNG.standard_normal(shape), RNG.standard_normal(filters), RNG.standard_normal(filters[1] * groups)
     count = len(stride)
-    sizes = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(shape[2:], stride, dilation, filters[2:], strict=True)]
-    full = np.zeros((shape[0], filters[1] * groups, *sizes))
-    inner = shape[1] // groups
-    for place in itertools.product(*map(range, shape[2:])):
-        for channel, out in itertools.product(range(shape[1]), range(filters[1])):
-            cut = tuple(
-                slice(p * s, p * s + d * (k - 1) + 1, d)
-                for p, s, d, k in zip(place, stride, dilation, filters[2:], strict=True)
-            )
-            value = x[(slice(None), channel, *place)].reshape(-1, *[1] * count)
-            full[(slice(None), channel // inner * filters[1] + out, *cut)] += value * weight[channel, out]
-    full = np.pad(full, ((0, 0), (0, 0), *((0, e) for e in extra)))
-    kept = tuple(slice(p, n + e - p) for p, n, e in zip(padding, sizes, extra, strict=True))
-    wanted = full[(slice(None), slice(None), *kept)] + bias.reshape(1, -1, *[1] * count)
+    wanted = conv_transpose(x, weight, stride, padding, dilation, groups, extra) + bias.reshape(1, -1, *[1] * count)
     found = zyx.conv_transpose(
         zyx.Tensor(x), zyx.Tensor(weight), zyx.Tensor(bias), stride, padding, extra, groups, dilation
     )

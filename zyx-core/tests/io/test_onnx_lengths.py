@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from meanings.formulas import softmax
 
 import zyx
 from zyx.jit.bucketed import BucketedTrace
@@ -32,11 +33,6 @@ def network(nodes, inputs, outputs, weights):
     listed = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "network", values(inputs), values(outputs), listed)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-
-
-def softmax(x):
-    weights = np.exp(x - x.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
 
 
 def perceptron():

@@ -5,6 +5,7 @@ import pstats
 
 import numpy as np
 import pytest
+from meanings.formulas import softmax
 
 import zyx
 import zyx.nn.functional as F
@@ -12,11 +13,6 @@ from zyx.jit.bucketed import BucketedTrace
 from zyx.testing.lengths import operand
 
 WEIGHT = np.arange(15, dtype=np.float32).reshape(3, 5) / 16 - 0.4
-
-
-def softmax_of_arrays(x):
-    weights = np.exp(x - x.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
 
 
 def slopes(x):
@@ -43,7 +39,7 @@ def causal(x):
 
 def causal_of_arrays(x):
     scores = np.where(np.tri(len(x)) > 0, x @ x.T, -np.inf)
-    return softmax_of_arrays(scores) @ x
+    return softmax(scores) @ x
 
 
 #: A function, what it is on arrays, the shape of its argument, and most kernels for lengths up to 512.
@@ -53,7 +49,7 @@ PROGRAMS = {
     "means": (lambda x: x.mean(0), lambda x: x.mean(0), lambda n: (n, 3), 12),
     "by the length": (lambda x: x.sum(0) / x.shape[0], lambda x: x.mean(0), lambda n: (n, 3), 12),
     "variances": (lambda x: x.var(0), lambda x: x.var(0), lambda n: (n + 1, 3), 12),
-    "an inner axis": (lambda x: F.softmax(x, -1), softmax_of_arrays, lambda n: (8, n), 12),
+    "an inner axis": (lambda x: F.softmax(x, -1), softmax, lambda n: (8, n), 12),
     "running sums": (lambda x: x.cumsum(0), lambda x: x.cumsum(0), lambda n: (n, 2), 12),
     "cut": (lambda x: x[1:-1] * 2, lambda x: x[1:-1] * 2, lambda n: (n + 2, 3), 12),
     "one shape": (lambda x: x.reshape(x.shape[0] * 3) + 1, lambda x: x.reshape(-1) + 1, lambda n: (n, 3), 12),
@@ -95,7 +91,7 @@ DIVIDED = {
     "of two": (lambda x: F.max_pool2d(x, (3, 2)), lambda x: pooled(x, 3, 2), lambda n: (1, 2, n * 5 % 31 + 6, n), 6),
     "of odd ones": (
         lambda x: F.softmax((x @ x.T)[: x.shape[0] // 2].reshape(x.shape[0], -1), -1),
-        lambda x: softmax_of_arrays((x @ x.T)[: len(x) // 2].reshape(len(x), -1)),
+        lambda x: softmax((x @ x.T)[: len(x) // 2].reshape(len(x), -1)),
         lambda n: (2 * n + 8, 3),
         1,
     ),
@@ -240,7 +236,7 @@ def test_two_lengths_that_change_apart_are_right(interpreter):
     jitted = zyx.jit(lambda x: F.softmax(x, 0) + x.mean())
     shapes = ((3, 3), (4, 4), (5, 3), (3, 5), (6, 7), (7, 7), (9, 9), (1, 4), (4, 1), (8, 3), (9, 3), (3, 9), (10, 10))
     for shape in shapes:
-        checked(jitted, lambda x: softmax_of_arrays(x.T).T + x.mean(), shape, shape[0])
+        checked(jitted, lambda x: softmax(x, 0) + x.mean(), shape, shape[0])
 
 
 def trained(x):

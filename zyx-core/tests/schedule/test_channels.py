@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from meanings.formulas import conv
 
 import zyx
 from zyx.fusion import channels_last
@@ -38,12 +39,6 @@ def whole(*shape, dtype=zyx.float16, seed=0):
     return x, values.astype(np.float64)
 
 
-def convolved(x, w, stride=1, pad=0):
-    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
-    return np.einsum("nchwij,ocij->nohw", windows, w, optimize=True)
-
-
 def multiplies_by_warps(kernel):
     return any(isinstance(op, k.Wmma) for op in kernel.ops)
 
@@ -63,7 +58,7 @@ def test_a_convolution_is_a_product_of_matrices(kernels, dtype, image, weights, 
     (x, x_), (w, w_) = whole(*image, dtype=dtype), whole(*weights, dtype=dtype, seed=1)
     del kernels[:]
     got = F.conv2d(x, w, None, stride, pad)
-    np.testing.assert_array_equal(got.numpy().astype(np.float64), convolved(x_, w_, stride, pad))
+    np.testing.assert_array_equal(got.numpy().astype(np.float64), conv(x_, w_, stride, pad))
     assert sum(map(multiplies_by_warps, kernels)) == 1
 
 
@@ -81,7 +76,7 @@ def test_what_is_summed_up_at_a_place_is_loaded_as_vectors(kernels):
 @pytest.mark.parametrize("stride", [1, 2])
 def test_gradients_are_products_of_matrices(kernels, stride):
     (x, x_), (w, w_) = whole(2, 32, 16, 16), whole(32, 32, 3, 3, seed=1)
-    up_ = np.random.default_rng(2).integers(-1, 2, convolved(x_, w_, stride, 1).shape).astype(np.float64)
+    up_ = np.random.default_rng(2).integers(-1, 2, conv(x_, w_, stride, 1).shape).astype(np.float64)
     up = zyx.Tensor(up_.astype(np.float32)).astype(zyx.float16)
     up.realize()
     del kernels[:]
@@ -93,7 +88,7 @@ def test_gradients_are_products_of_matrices(kernels, stride):
     spread = np.zeros((2, 32, 16, 16))
     spread[:, :, ::stride, ::stride] = up_
     turned = w_[:, :, ::-1, ::-1].swapaxes(0, 1)
-    np.testing.assert_array_equal(by_x.numpy().astype(np.float64), convolved(spread, turned, 1, 1))
+    np.testing.assert_array_equal(by_x.numpy().astype(np.float64), conv(spread, turned, 1, 1))
     padded = np.pad(x_, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::stride, ::stride]
     np.testing.assert_array_equal(by_w.numpy().astype(np.float64), np.einsum("nchwij,nohw->ocij", windows, up_))
@@ -110,5 +105,5 @@ def test_products_that_are_no_convolutions_are_left_alone(kernels):
 def test_floats_of_32_bits_stay_where_they_are(kernels):
     (x, x_), (w, w_) = whole(2, 32, 9, 9, dtype=zyx.float32), whole(16, 32, 3, 3, dtype=zyx.float32, seed=1)
     del kernels[:]
-    np.testing.assert_array_equal(F.conv2d(x, w, None, 1, 1).numpy(), convolved(x_, w_, 1, 1))
+    np.testing.assert_array_equal(F.conv2d(x, w, None, 1, 1).numpy(), conv(x_, w_, 1, 1))
     assert len(kernels) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from meanings.formulas import conv
 
 import zyx
 from zyx import dtype as dtypes
@@ -56,19 +57,6 @@ def whole(seed, *shape):
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
 
 
-def convolved(x, w, stride, pad, groups=1):
-    """Return the convolution of images, window by window."""
-    padded = np.pad(x, [(0, 0), (0, 0), *[(pad, pad)] * (x.ndim - 2)])
-    axes = tuple(range(2, x.ndim))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axes)
-    windows = windows[(slice(None), slice(None), *[slice(None, None, stride)] * len(axes))]
-    parts = []
-    for inputs, weights in zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True):
-        summed = (1, *range(x.ndim, x.ndim + len(axes)))
-        parts.append(np.tensordot(inputs, weights, (summed, (1, *range(2, w.ndim)))))
-    return np.moveaxis(np.concatenate(parts, -1), -1, 1)
-
-
 def kinds(nest, kind):
     return [range_ for range_ in nest.statements[-1].order if nest.kind(range_) is kind]
 
@@ -91,7 +79,7 @@ def stored_sectors(nest):
 def test_threads_have_neighbouring_points_and_several_channels_of_each(scheduled, shape, weights, stride, pad, groups):
     x, w = whole(1, *shape), whole(2, *weights)
     nests, found = scheduled(lambda x, w: F.conv2d(x, w, None, stride, pad, 1, groups), x, w)
-    np.testing.assert_array_equal(found, convolved(x, w, stride, pad, groups))
+    np.testing.assert_array_equal(found, conv(x, w, stride, pad, 1, groups))
     (nest,) = nests
     (threads,) = kinds(nest, Kind.LOCAL)
     assert threads.size > 100
@@ -105,7 +93,7 @@ def test_threads_have_neighbouring_points_and_several_channels_of_each(scheduled
 def test_what_is_stored_of_few_channels_moves_once(scheduled, shape, weights, stride):
     x, w = whole(3, *shape), whole(4, *weights)
     nests, found = scheduled(lambda x, w: F.conv1d(x, w, None, stride), x, w)
-    np.testing.assert_array_equal(found, convolved(x, w, stride, 0))
+    np.testing.assert_array_equal(found, conv(x, w, stride))
     assert stored_sectors(nests[0]) * 32 < 1.4 * found.nbytes
 
 
@@ -122,7 +110,7 @@ def test_an_element_is_loaded_once_for_all_channels_of_a_thread(scheduled):
 def test_weights_are_vectors_in_local_memory(scheduled):
     x, w = whole(7, 1, 7, 60, 60), whole(8, 8, 7, 3, 3)
     nests, found = scheduled(lambda x, w: F.conv2d(x, w, None), x, w)
-    np.testing.assert_array_equal(found, convolved(x, w, 1, 0))
+    np.testing.assert_array_equal(found, conv(x, w))
     kernel = lower(nests[0], "test")
     shared = {i for i, op in enumerate(kernel.ops) if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL}
     loads = [op for op in kernel.ops if isinstance(op, k.Load) and op.source in shared]
@@ -138,7 +126,7 @@ def test_neighbouring_groups_have_the_same_points_of_the_image(scheduled):
     """What one of them loads is in the last cache for those with other channels, however large the image is."""
     x, w = whole(9, 1, 3, 3000), whole(10, 67, 3, 1)
     (nest,), found = scheduled(lambda x, w: F.conv1d(x, w, None), x, w)
-    np.testing.assert_array_equal(found, convolved(x, w, 1, 0))
+    np.testing.assert_array_equal(found, conv(x, w))
     *_, channels = nest.grid
     image = [read for s in nest.statements for read in reads_in(s) if read.param.length == x.size]
     assert len(nest.grid) > 1
