@@ -1,4 +1,4 @@
-"""Networks, layers, optimisers and losses give what PyTorch gives: results, gradients of everything, and steps.
+"""Networks give what PyTorch gives: results, gradients of everything, and steps; test_beside_torch.py has the parts.
 
 PyTorch is needed for these tests alone. They run on the default device (``ZYX_DEVICE``), and the whole networks on the
 interpreter as well.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch_rows as rows
 
 import zyx
 from zyx import nn, optim
@@ -154,89 +155,30 @@ def test_a_network_its_gradients_and_a_step_agree(name, device, random):
             close(f"{parameter_name} after a step", parameter, dict(theirs.named_parameters())[parameter_name])
 
 
-# ---- layer by layer
+# ---- layers and losses of many examples
 
 
-def hidden_above(rows, columns, diagonal=1):
-    return np.triu(np.ones((rows, columns), bool), diagonal)
+#: Layers that are run for many examples, all but those that draw numbers or keep statistics of a batch.
+OF_EXAMPLES = (
+    "Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d", "LayerNorm", "RMSNorm", "GroupNorm",
+    "BatchNorm2d", "MultiheadAttention", "RNNCell", "GRUCell", "LSTMCell", "RNN", "GRU", "LSTM",
+    "TransformerEncoderLayer", "TransformerDecoderLayer", "PReLU", "Upsample", "AdaptiveAvgPool2d", "MaxPool2d",
+    "AvgPool2d",
+)  # fmt: skip
+EXAMPLES = [
+    (name, place)
+    for name in OF_EXAMPLES
+    for place, (*_, options) in enumerate(rows.LAYERS[name])
+    if not ("Norm" in name and options.get("training"))
+]
 
 
-LAYERS = {
-    "linear": (lambda of: of.Linear(5, 7), [(2, 3, 5)], {}),
-    "bilinear": (lambda of: of.Bilinear(5, 4, 3), [(2, 3, 5), (2, 3, 4)], {}),
-    "conv1d": (lambda of: of.Conv1d(4, 6, 3, padding=1, groups=2), [(2, 4, 9)], {}),
-    "conv2d": (lambda of: of.Conv2d(3, 6, 3, stride=2, padding=1), [(2, 3, 8, 9)], {}),
-    "conv2d dilated": (lambda of: of.Conv2d(3, 6, (3, 2), dilation=(2, 1)), [(2, 3, 8, 9)], {}),
-    "conv2d reflecting": (lambda of: of.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), [(2, 3, 6, 5)], {}),
-    "conv3d": (lambda of: of.Conv3d(2, 3, 2), [(1, 2, 4, 4, 4)], {}),
-    "transposed": (
-        lambda of: of.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2),
-        [(2, 4, 5, 5)],
-        {},
-    ),
-    "layer norm": (lambda of: of.LayerNorm((4, 6)), [(3, 4, 6)], {}),
-    "rms norm": (lambda of: of.RMSNorm(6), [(3, 4, 6)], {}),
-    "group norm": (lambda of: of.GroupNorm(2, 6), [(3, 6, 4, 5)], {}),
-    "batch norm": (lambda of: of.BatchNorm1d(6), [(3, 6, 4)], {}),
-    "batch norm in training": (lambda of: of.BatchNorm1d(6, momentum=None), [(3, 6, 4)], {"training": True}),
-    "attention": (lambda of: of.MultiheadAttention(8, 2), [(3, 2, 8), (4, 2, 8), (4, 2, 8)], {}),
-    "attention with masks": (
-        lambda of: of.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True, kdim=5, vdim=6),
-        [(2, 3, 8), (2, 4, 5), (2, 4, 6)],
-        {"key_padding_mask": np.array([[0, 0, 1, 1], [0, 1, 0, 0]], bool), "attn_mask": hidden_above(3, 4, 2)},
-    ),
-    "attention with a float mask": (
-        lambda of: of.MultiheadAttention(8, 2, batch_first=True),
-        [(2, 3, 8), (2, 4, 8), (2, 4, 8)],
-        {"attn_mask": np.linspace(-1, 1, 48, dtype=np.float32).reshape(4, 3, 4), "average_attn_weights": False},
-    ),
-    "rnn cell": (lambda of: of.RNNCell(4, 5, nonlinearity="relu"), [(3, 4)], {}),
-    "gru cell": (lambda of: of.GRUCell(4, 5), [(3, 4), (3, 5)], {}),
-    "lstm cell": (lambda of: of.LSTMCell(4, 5), [(3, 4)], {}),
-    "rnn": (lambda of: of.RNN(4, 5), [(6, 3, 4)], {}),
-    "gru both ways": (lambda of: of.GRU(4, 5, 2, bidirectional=True), [(3, 4)], {}),
-    "lstm both ways": (lambda of: of.LSTM(4, 5, batch_first=True, bidirectional=True), [(3, 4, 4)], {}),
-    "encoder layer": (
-        lambda of: of.TransformerEncoderLayer(8, 2, 16, activation="gelu", batch_first=True),
-        [(2, 3, 8)],
-        {},
-    ),
-    "encoder layer, norm first": (
-        lambda of: of.TransformerEncoderLayer(8, 2, 16, dropout=0.0, norm_first=True),
-        [(3, 2, 8)],
-        {"training": True},
-    ),
-    "decoder layer": (
-        lambda of: of.TransformerDecoderLayer(8, 2, 16, dropout=0.0),
-        [(3, 2, 8), (4, 2, 8)],
-        {"training": True},
-    ),
-    "prelu": (lambda of: of.PReLU(3), [(2, 3, 4)], {}),
-    "enlarged": (lambda of: of.Upsample(scale_factor=2, mode="bilinear"), [(2, 3, 4, 5)], {}),
-    "aligned": (lambda of: of.Upsample((7, 3), mode="bilinear", align_corners=True), [(2, 3, 4, 5)], {}),
-    "nearest": (lambda of: of.Upsample((7, 3)), [(2, 3, 4, 5)], {}),
-    "adaptive pool": (lambda of: of.AdaptiveAvgPool2d((3, None)), [(2, 3, 7, 5)], {}),
-    "max pool": (lambda of: of.MaxPool2d(3, 2, 1), [(2, 3, 7, 5)], {}),
-    "avg pool": (lambda of: of.AvgPool2d(3, 2, 1, count_include_pad=False), [(2, 3, 7, 5)], {}),
-}
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_and_its_gradients_agree(name, random):
-    make, shapes, options = LAYERS[name]
-    compare(make(nn), make(torch.nn), [normal(random, *shape) for shape in shapes], random, **options)
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_and_its_gradients_of_each_example_are_those_of_a_loop(name, random):
-    make, shapes, options = LAYERS[name]
-    if name == "batch norm in training":
-        pytest.skip(
-            "it stores statistics, of which each example has its own: see zyx-core/tests/functions/test_vmap_states.py"
-        )
+@pytest.mark.parametrize(("name", "place"), EXAMPLES)
+def test_a_layer_and_its_gradients_of_each_example_are_those_of_a_loop(name, place, random):
+    make, shapes, options = rows.LAYERS[name][place]
     layer = make(nn)
     layer.train(options.get("training", False))
-    others = made(zyx.Tensor, {key: value for key, value in options.items() if key != "training"})
+    others = made(zyx.Tensor, options.get("keywords", {}))
     names, parameters = zip(*layer.named_parameters(), strict=True) if list(layer.named_parameters()) else ((), ())
 
     def of_one(*inputs):
@@ -255,51 +197,14 @@ def test_a_layer_and_its_gradients_of_each_example_are_those_of_a_loop(name, ran
                 close(f"{what} {number} of example {example}, {names}", a[example], torch.tensor(b.numpy()))
 
 
-def test_an_embedding_and_its_gradient_agree(random):
-    ours, theirs = nn.Embedding(10, 4, padding_idx=2), torch.nn.Embedding(10, 4, padding_idx=2)
-    compare(ours, theirs, [random.integers(0, 10, (3, 5))], random)
-
-
-def test_an_instance_norm_agrees(random):
-    ours, theirs = nn.InstanceNorm(6, affine=True), torch.nn.InstanceNorm2d(6, affine=True)
-    compare(ours, theirs, [normal(random, 3, 6, 4, 5)], random)
-
-
-# ---- losses
-
-CLASSES = np.array([1, 3, -100, 0, 2])
-WEIGHTS = np.array([0.5, 1.0, 2.0, 0.1], np.float32)
-LOSSES = {
-    "cross entropy": (lambda of, w: of.CrossEntropyLoss(w, label_smoothing=0.1), CLASSES),
-    "cross entropy of probabilities": (lambda of, w: of.CrossEntropyLoss(), np.full((5, 4), 0.25, np.float32)),
-    "nll": (lambda of, w: of.NLLLoss(w, reduction="sum"), CLASSES),
-    "mse": (lambda of, w: of.MSELoss(), np.ones((5, 4), np.float32)),
-    "l1": (lambda of, w: of.L1Loss(reduction="sum"), np.ones((5, 4), np.float32)),
-    "huber": (lambda of, w: of.HuberLoss(delta=0.5), np.ones((5, 4), np.float32)),
-    "smooth l1": (lambda of, w: of.SmoothL1Loss(beta=0.5), np.ones((5, 4), np.float32)),
-    "binary": (lambda of, w: of.BCEWithLogitsLoss(pos_weight=w), np.full((5, 4), 0.3, np.float32)),
-}
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_and_its_gradient_agree(name, random):
-    make, target = LOSSES[name]
-    x = normal(random, 5, 4)
-    theirs = torch.tensor(x, requires_grad=True)
-    wanted = make(torch.nn, torch.tensor(WEIGHTS))(theirs, torch.tensor(target))
-    wanted.backward()
-    ours = zyx.Tensor(x)
-    with zyx.Tape() as tape:
-        found = make(nn, zyx.Tensor(WEIGHTS))(ours, zyx.Tensor(target))
-    close("loss", found, wanted)
-    close("gradient", tape.gradient(found, ours), theirs.grad)
-
-
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    "name", ["CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss"]
+)
 def test_losses_of_each_example_and_their_gradients_are_those_of_a_loop(name, random):
-    make, target = LOSSES[name]
-    loss = make(nn, zyx.Tensor(WEIGHTS))
-    x = zyx.Tensor(normal(random, 3, 5, 4))
+    make, (shape, target) = rows.LOSSES[name][-1]
+    target = normal(random, *target) if isinstance(target, tuple) else target
+    loss = make(nn, zyx.Tensor)
+    x = zyx.Tensor(normal(random, 3, *shape))
     targets = zyx.stack([zyx.Tensor(target), zyx.Tensor(target[::-1].copy()), zyx.Tensor(target)])
     both = zyx.value_and_grad(loss)
     values, gradients = zyx.vmap(both)(x, targets)
@@ -309,70 +214,7 @@ def test_losses_of_each_example_and_their_gradients_are_those_of_a_loop(name, ra
         close("gradient", gradients[example], torch.tensor(gradient.numpy()))
 
 
-# ---- optimisers and schedules
-
-OPTIMISERS = {
-    "sgd": ("SGD", {"lr": 0.1}),
-    "sgd with momentum": ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
-    "sgd by nesterov": ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True}),
-    "adam": ("Adam", {"lr": 0.01, "weight_decay": 0.1, "amsgrad": True}),
-    "adamw": ("AdamW", {"lr": 0.01}),
-    "rmsprop": ("RMSprop", {"lr": 0.01}),
-    "rmsprop centered": ("RMSprop", {"lr": 0.01, "centered": True, "momentum": 0.9, "weight_decay": 0.1}),
-}
-STEPS = 6
-
-
-def follow(make, make_theirs, random, move=lambda optimizer: None):
-    """Make the same steps with both, traced with ours; compare the parameters after each."""
-    shapes = [(5, 7), (7,), (3, 4, 2)]
-    first = [normal(random, *shape) for shape in shapes]
-    ours = [zyx.Tensor(array) for array in first]
-    theirs = [torch.tensor(array, requires_grad=True) for array in first]
-    optimizer, reference = make(ours), make_theirs(theirs)
-    scheduler = move(reference)
-    step = zyx.jit(optimizer.step)
-    for _ in range(STEPS):
-        gradients = [normal(random, *shape) for shape in shapes]
-        step([zyx.Tensor(gradient) for gradient in gradients])
-        for parameter, gradient in zip(theirs, gradients, strict=True):
-            parameter.grad = torch.tensor(gradient)
-        reference.step()
-        if scheduler is not None:
-            scheduler.step()
-        for a, b in zip(ours, theirs, strict=True):
-            close("parameter", a, b)
-
-
-@pytest.mark.parametrize("name", OPTIMISERS)
-def test_steps_of_an_optimiser_agree(name, random):
-    kind, options = OPTIMISERS[name]
-    follow(
-        lambda params: getattr(optim, kind)(params, **options),
-        lambda params: getattr(torch.optim, kind)(params, **options),
-        random,
-    )
-
-
-SCHEDULES = {
-    "step": (optim.StepLR(0.1, 2), lambda s, o: s.StepLR(o, 2)),
-    "several steps": (optim.MultiStepLR(0.1, (1, 3)), lambda s, o: s.MultiStepLR(o, [1, 3])),
-    "exponential": (optim.ExponentialLR(0.1, 0.9), lambda s, o: s.ExponentialLR(o, 0.9)),
-    "cosine": (optim.CosineAnnealingLR(0.1, STEPS, 0.01), lambda s, o: s.CosineAnnealingLR(o, STEPS, 0.01)),
-    "warm-up": (optim.LinearWarmup(0.1, 4, 0.25), lambda s, o: s.LinearLR(o, 0.25, 1.0, 4)),
-    "one cycle": (optim.OneCycleLR(0.1, STEPS), lambda s, o: s.OneCycleLR(o, 0.1, STEPS, cycle_momentum=False)),
-}
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_a_schedule_agrees(name, random):
-    schedule, theirs = SCHEDULES[name]
-    follow(
-        lambda params: optim.SGD(params, schedule),
-        lambda params: torch.optim.SGD(params, 0.1),
-        random,
-        lambda optimizer: theirs(torch.optim.lr_scheduler, optimizer),
-    )
+# ---- what else is as in PyTorch
 
 
 def test_clipped_gradients_agree(random):

@@ -53,6 +53,7 @@ SCHEDULES = {
     "MultiStepLR": (optim.MultiStepLR(0.1, (2, 6)), lambda s, o: s.MultiStepLR(o, [2, 6])),
     "ConstantLR": (optim.ConstantLR(0.1, 0.5, 4), lambda s, o: s.ConstantLR(o, 0.5, 4)),
     "LinearLR": (optim.LinearLR(0.1, 0.25, 0.75, 4), lambda s, o: s.LinearLR(o, 0.25, 0.75, 4)),
+    "LinearLR up to its rate": (optim.LinearWarmup(0.1, 4, 0.25), lambda s, o: s.LinearLR(o, 0.25, 1.0, 4)),
     "ExponentialLR": (optim.ExponentialLR(0.1, 0.9), lambda s, o: s.ExponentialLR(o, 0.9)),
     "PolynomialLR": (optim.PolynomialLR(0.1, 7, 2.0), lambda s, o: s.PolynomialLR(o, 7, 2.0)),
     "CosineAnnealingLR": (

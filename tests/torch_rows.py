@@ -14,13 +14,16 @@ LABELS = np.array([1, 3, 0, 2, 2])
 SIGNS = np.array([1, -1, 1, 1, -1], F32)
 BITS = (np.arange(20).reshape(5, 4) % 3 == 0).astype(F32)
 TOKENS = np.array([[1, 5, 2], [0, 9, 5]])
+HIDDEN_KEYS = np.array([[0, 0, 1, 1], [0, 1, 0, 0]], bool)
+IGNORED = np.array([1, 3, -100, 0, 2])
+WEIGHTS = np.array([1, 2, 0.5, 3], F32)
 
 
 #: By the name of the class: rows of how to make the layer, its inputs, and options: "training" is the mode, "keywords"
 #: are arguments of the call.
 LAYERS = {
     "Linear": [(lambda of: of.Linear(5, 7), [(3, 5)], {}), (lambda of: of.Linear(5, 7, bias=False), [(2, 3, 5)], {})],
-    "Bilinear": [(lambda of: of.Bilinear(5, 4, 3), [(2, 5), (2, 4)], {})],
+    "Bilinear": [(lambda of: of.Bilinear(5, 4, 3), [(2, 3, 5), (2, 3, 4)], {})],
     "Identity": [(lambda of: of.Identity(), [(2, 3)], {})],
     "Flatten": [(lambda of: of.Flatten(), [IMAGE], {})],
     "Unflatten": [(lambda of: of.Unflatten(1, (2, 2)), [SOUND], {})],
@@ -36,7 +39,11 @@ LAYERS = {
         (lambda of: of.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), [IMAGE], {})
     ],
     "ConvTranspose3d": [(lambda of: of.ConvTranspose3d(2, 3, 2, stride=2), [VOLUME], {})],
-    "BatchNorm1d": [(lambda of: of.BatchNorm1d(4), [(5, 4)], {"training": True})],
+    "BatchNorm1d": [
+        (lambda of: of.BatchNorm1d(4), [(5, 4)], {"training": True}),
+        (lambda of: of.BatchNorm1d(4), [SOUND], {}),
+        (lambda of: of.BatchNorm1d(4, momentum=None), [SOUND], {"training": True}),
+    ],
     "BatchNorm2d": [
         (lambda of: of.BatchNorm2d(4, momentum=None), [IMAGE], {"training": True}),
         (lambda of: of.BatchNorm2d(4, affine=False), [IMAGE], {}),
@@ -75,17 +82,46 @@ LAYERS = {
         (
             lambda of: of.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True, kdim=5, vdim=6),
             [(2, 3, 8), (2, 4, 5), (2, 4, 6)],
-            {"keywords": {"key_padding_mask": np.array([[0, 0, 1, 1], [0, 1, 0, 0]], bool)}},
+            {"keywords": {"key_padding_mask": HIDDEN_KEYS}},
+        ),
+        (
+            lambda of: of.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True),
+            [(2, 3, 8), (2, 4, 8), (2, 4, 8)],
+            {"keywords": {"key_padding_mask": HIDDEN_KEYS, "attn_mask": np.triu(np.ones((3, 4), bool), 2)}},
+        ),
+        (
+            lambda of: of.MultiheadAttention(8, 2, batch_first=True),
+            [(2, 3, 8), (2, 4, 8), (2, 4, 8)],
+            {"keywords": {"attn_mask": np.linspace(-1, 1, 48, dtype=F32).reshape(4, 3, 4)}},
         ),
     ],
     "RNNCell": [(lambda of: of.RNNCell(4, 5, nonlinearity="relu"), [(3, 4), (3, 5)], {})],
-    "GRUCell": [(lambda of: of.GRUCell(4, 5, bias=False), [(3, 4), (3, 5)], {})],
+    "GRUCell": [
+        (lambda of: of.GRUCell(4, 5, bias=False), [(3, 4), (3, 5)], {}),
+        (lambda of: of.GRUCell(4, 5), [(3, 4), (3, 5)], {}),
+    ],
     "LSTMCell": [(lambda of: of.LSTMCell(4, 5), [(3, 4)], {})],
     "RNN": [(lambda of: of.RNN(4, 5, 2, bidirectional=True), [(3, 2, 4)], {})],
-    "GRU": [(lambda of: of.GRU(4, 5, 2, batch_first=True), [(2, 3, 4)], {})],
-    "LSTM": [(lambda of: of.LSTM(4, 5, 2, dropout=0.1, bidirectional=True), [(3, 2, 4)], {})],
-    "TransformerEncoderLayer": [(lambda of: of.TransformerEncoderLayer(8, 2, 16), [(3, 2, 8)], {})],
-    "TransformerDecoderLayer": [(lambda of: of.TransformerDecoderLayer(8, 2, 16), [(3, 2, 8), (4, 2, 8)], {})],
+    "GRU": [
+        (lambda of: of.GRU(4, 5, 2, batch_first=True), [(2, 3, 4)], {}),
+        (lambda of: of.GRU(4, 5, 2, bidirectional=True), [(3, 4)], {}),
+    ],
+    "LSTM": [
+        (lambda of: of.LSTM(4, 5, 2, dropout=0.1, bidirectional=True), [(3, 2, 4)], {}),
+        (lambda of: of.LSTM(4, 5, batch_first=True, bidirectional=True), [(3, 4, 4)], {}),
+    ],
+    "TransformerEncoderLayer": [
+        (lambda of: of.TransformerEncoderLayer(8, 2, 16), [(3, 2, 8)], {}),
+        (lambda of: of.TransformerEncoderLayer(8, 2, 16, activation="gelu", batch_first=True), [(2, 3, 8)], {}),
+        (
+            lambda of: of.TransformerEncoderLayer(8, 2, 16, dropout=0.0, norm_first=True), [(3, 2, 8)],
+            {"training": True},
+        ),
+    ],
+    "TransformerDecoderLayer": [
+        (lambda of: of.TransformerDecoderLayer(8, 2, 16), [(3, 2, 8), (4, 2, 8)], {}),
+        (lambda of: of.TransformerDecoderLayer(8, 2, 16, dropout=0.0), [(3, 2, 8), (4, 2, 8)], {"training": True}),
+    ],
     "TransformerEncoder": [
         (lambda of: of.TransformerEncoder(of.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2), [(2, 3, 8)], {})
     ],
@@ -98,7 +134,10 @@ LAYERS = {
         for n, shape in ((1, SOUND), (2, IMAGE), (3, VOLUME))
     },
     **{
-        f"AvgPool{n}d": [(lambda of, n=n: getattr(of, f"AvgPool{n}d")(2), [shape], {})]
+        f"AvgPool{n}d": [
+            (lambda of, n=n: getattr(of, f"AvgPool{n}d")(2), [shape], {}),
+            (lambda of, n=n: getattr(of, f"AvgPool{n}d")(3, 2, 1, count_include_pad=False), [shape], {}),
+        ]
         for n, shape in ((1, SOUND), (2, IMAGE), (3, VOLUME))
     },
     **{
@@ -130,6 +169,7 @@ LAYERS = {
     "Upsample": [
         (lambda of: of.Upsample(scale_factor=2, mode="bilinear"), [IMAGE], {}),
         (lambda of: of.Upsample((7, 3)), [IMAGE], {}),
+        (lambda of: of.Upsample((7, 3), mode="bilinear", align_corners=True), [IMAGE], {}),
     ],
     "UpsamplingNearest2d": [(lambda of: of.UpsamplingNearest2d(scale_factor=2), [IMAGE], {})],
     "UpsamplingBilinear2d": [(lambda of: of.UpsamplingBilinear2d((7, 3)), [IMAGE], {})],
@@ -213,14 +253,16 @@ LOSSES = {
     "HuberLoss": [(lambda of, t: of.HuberLoss(delta=0.5), [(5, 4), (5, 4)])],
     "SmoothL1Loss": [(lambda of, t: of.SmoothL1Loss(beta=0.5), [(5, 4), (5, 4)])],
     "BCELoss": [(lambda of, t: of.BCELoss(), [np.linspace(0.05, 0.95, 20, dtype=F32).reshape(5, 4), BITS])],
-    "BCEWithLogitsLoss": [
-        (lambda of, t: of.BCEWithLogitsLoss(pos_weight=t(np.array([1, 2, 0.5, 3], F32))), [(5, 4), BITS])
-    ],
+    "BCEWithLogitsLoss": [(lambda of, t: of.BCEWithLogitsLoss(pos_weight=t(WEIGHTS)), [(5, 4), BITS])],
     "CrossEntropyLoss": [
-        (lambda of, t: of.CrossEntropyLoss(t(np.array([1, 2, 0.5, 3], F32)), label_smoothing=0.1), [(5, 4), LABELS]),
+        (lambda of, t: of.CrossEntropyLoss(t(WEIGHTS), label_smoothing=0.1), [(5, 4), LABELS]),
+        (lambda of, t: of.CrossEntropyLoss(t(WEIGHTS), label_smoothing=0.1), [(5, 4), IGNORED]),
         (lambda of, t: of.CrossEntropyLoss(reduction="sum"), [(5, 4), np.full((5, 4), 0.25, F32)]),
     ],
-    "NLLLoss": [(lambda of, t: of.NLLLoss(ignore_index=2), [(5, 4), LABELS])],
+    "NLLLoss": [
+        (lambda of, t: of.NLLLoss(ignore_index=2), [(5, 4), LABELS]),
+        (lambda of, t: of.NLLLoss(t(WEIGHTS), reduction="sum"), [(5, 4), IGNORED]),
+    ],
     "LinearCrossEntropyLoss": [
         (lambda of, t: of.LinearCrossEntropyLoss(6, 4, bias=True), [(5, 6), LABELS]),
         (lambda of, t: of.LinearCrossEntropyLoss(6, 4, out_features=(2,)), [(5, 6), np.array([[0, 1]] * 5)]),
@@ -243,14 +285,12 @@ LOSSES = {
     "CosineEmbeddingLoss": [(lambda of, t: of.CosineEmbeddingLoss(-0.2), [(5, 4), (5, 4), SIGNS])],
     "MultiMarginLoss": [
         (lambda of, t: of.MultiMarginLoss(), [(5, 4), LABELS]),
-        (lambda of, t: of.MultiMarginLoss(2, 0.7, t(np.array([1, 2, 0.5, 3], F32))), [(5, 4), LABELS]),
+        (lambda of, t: of.MultiMarginLoss(2, 0.7, t(WEIGHTS)), [(5, 4), LABELS]),
     ],
     "MultiLabelMarginLoss": [
         (lambda of, t: of.MultiLabelMarginLoss(), [(3, 4), np.array([[3, 0, -1, 1], [-1, 2, 1, 0], [0, 1, 2, 3]])])
     ],
-    "MultiLabelSoftMarginLoss": [
-        (lambda of, t: of.MultiLabelSoftMarginLoss(t(np.array([1, 2, 0.5, 3], F32))), [(5, 4), BITS])
-    ],
+    "MultiLabelSoftMarginLoss": [(lambda of, t: of.MultiLabelSoftMarginLoss(t(WEIGHTS)), [(5, 4), BITS])],
     "TripletMarginLoss": [(lambda of, t: of.TripletMarginLoss(swap=True), [(5, 4), (5, 4), (5, 4)])],
     "TripletMarginWithDistanceLoss": [
         (lambda of, t: of.TripletMarginWithDistanceLoss(swap=True), [(5, 4), (5, 4), (5, 4)]),
