@@ -49,7 +49,7 @@ def call_of(d: Draw, row: Row, *, as_method: bool = False) -> Call:
         row.means(arguments, keywords), (x, *others),
         exact=row.bits in (Bits.CERTAIN, Bits.JUMPING) or (row.bits is Bits.OF_INTEGERS and d.dtype(x).is_integer),
         jumps=certain, has_slope=row.has_slope and not certain,
-        inner=None if inner is None else lambda *values: inner(*values, *arguments),
+        inner=None if inner is None else lambda *values: inner(*values, *arguments, **keywords),
     )  # fmt: skip
 
 

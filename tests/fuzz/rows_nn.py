@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from meanings import formulas, reductions
+from meanings import formulas, losses, reductions
 
 from fuzz.drawing import Unfit
 from fuzz.program import Call
 from fuzz.rows import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fuzz.drawing import Draw
     from zyx.testing.values import Array
 
@@ -71,66 +69,14 @@ def batch_norm(d: Draw) -> Call:
             return _normalising(f"F.group_norm({{0}}, {groups}, eps=0.01)", x, (2,), by_group)
 
 
-_HOW: Final[dict[str, Callable[..., Any]]] = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
-
-
-def loss(d: Draw) -> Call:
-    """Losses of two tensors."""
-    x = d.floating(not_empty=True)
-    y, how = d.like(x, thin=False), d.choices.pick(tuple(_HOW))
-    reduce = _HOW[how]
-    ending = f"reduction='{how}')"
-
-    def huber(x: Array, y: Array) -> Array:
-        away = np.abs(x - y)
-        return np.asarray(np.where(away <= 0.75, 0.5 * away**2, 0.75 * (away - 0.375)))
-
-    match d.choices.integer(0, 6):
-        case 0:
-            return Call("zyx.mse_loss({0}, {1}, " + ending, lambda x, y: reduce((x - y) ** 2), (x, y))
-        case 1:
-            return Call("zyx.l1_loss({0}, {1}, " + ending, lambda x, y: reduce(np.abs(x - y)), (x, y))
-        case 2:
-            return Call("zyx.huber_loss({0}, {1}, 0.75, " + ending, lambda x, y: reduce(huber(x, y)), (x, y))
-        case 3:
-            return Call("zyx.smooth_l1_loss({0}, {1}, 0.75, " + ending, lambda x, y: reduce(huber(x, y) / 0.75), (x, y))
-        case 4:
-            return Call(
-                "zyx.binary_cross_entropy_with_logits({0}, zyx.sigmoid({1}), " + ending,
-                lambda x, y: reduce(np.logaddexp(0, x) - x / (1 + np.exp(-y))), (x, y),
-                inner=lambda x, _: np.abs(x) if how == "none" else reduce(np.abs(x)),
-            )  # fmt: skip
-        case 5:
-            return Call(
-                "zyx.binary_cross_entropy(zyx.sigmoid(zyx.clip({0}, -3.0, 3.0)), zyx.sigmoid({1}), " + ending,
-                lambda x, y: reduce(_cross(1 / (1 + np.exp(-np.clip(x, -3, 3))), 1 / (1 + np.exp(-y)))), (x, y),
-                inner=lambda x, y: reduce(_cross_lost(np.clip(x, -3, 3), 1 / (1 + np.exp(-y)))),
-            )  # fmt: skip
-        case _:
-            # Logarithms of probabilities are not large: where both are one value its slopes cancel, as large as exp(y).
-            return Call(
-                "zyx.kl_div({0}, zyx.clip({1}, -6.0, 1.0), log_target=True, " + ending,
-                lambda x, y: reduce(np.exp(np.clip(y, -6, 1)) * (np.clip(y, -6, 1) - x)), (x, y),
-            )  # fmt: skip
-
-
-def _cross(p: Array, t: Array) -> Array:
-    return np.asarray(-(t * np.log(p) + (1 - t) * np.log1p(-p)))
-
-
-def _cross_lost(x: Array, t: Array) -> Array:
-    """Return by how much a relative error of p, of logit `x`, moves `_cross`: p / (1 - p) is exp(x)."""
-    return np.asarray(t + (1 - t) * np.exp(x))
-
-
 def cross_entropy(d: Draw) -> Call:
     """The loss of classifiers."""
     x = d.floating(least_rank=2, most_rank=2, not_empty=True)
     rows, classes = d.shape(x)
-    target, how = d.index((rows,), classes, negative=False), d.choices.pick(tuple(_HOW))
-    reduce = _HOW[how]
+    target, how = d.index((rows,), classes, negative=False), d.choices.pick(tuple(losses.HOW))
+    reduce = losses.HOW[how]
 
-    def losses(x: Array, t: Array) -> Array:
+    def entropies(x: Array, t: Array) -> Array:
         logs = x - formulas.logsumexp(x, 1, keepdims=True)
         return np.asarray(reduce(-np.take_along_axis(logs, t[:, None].astype(np.int64), 1)[:, 0]))
 
@@ -140,7 +86,7 @@ def cross_entropy(d: Draw) -> Call:
             lambda x, t: reduce(-np.take_along_axis(x, t[:, None].astype(np.int64), 1)[:, 0]), (x, target),
         )  # fmt: skip
     return Call(
-        f"zyx.cross_entropy({{0}}, {{1}}, reduction='{how}')", losses, (x, target),
+        f"zyx.cross_entropy({{0}}, {{1}}, reduction='{how}')", entropies, (x, target),
         inner=lambda x, _: reduce(np.abs(x).max(axis=1)),
     )  # fmt: skip
 
@@ -225,6 +171,6 @@ def resize(d: Draw) -> Call:
 
 ROWS: Final = (
     (Family("softmax", reductions.SOFTMAXES), 4),
-    (layer_norm, 3), (batch_norm, 2), (loss, 3), (cross_entropy, 2), (triplet, 1), (attention, 2),
-    (rope, 1), (bilinear, 1), (resize, 1),
+    (layer_norm, 3), (batch_norm, 2), (Family("loss", losses.PAIRS), 3), (cross_entropy, 2), (triplet, 1),
+    (attention, 2), (rope, 1), (bilinear, 1), (resize, 1),
 )  # fmt: skip

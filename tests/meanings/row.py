@@ -83,7 +83,7 @@ class Row:
         ranks: Least and greatest rank of the operand.
         not_empty: Whether it has elements.
         fits: Whether a call of an operand's shape, dtype and values is drawn, by the operand's number and arguments.
-        inner: What cancels within the call; see `fuzz.program.Call`.
+        inner: What cancels within the call, of operands and arguments; see `fuzz.program.Call`.
         ulps: What the result may be off of any operand, special ones included, in units of the last place beyond
             rounding; None where the meaning is of ordinary operands alone.
     """

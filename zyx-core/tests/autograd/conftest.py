@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
+from meanings.slopes import differences
 
 from zyx import dtype as dtypes
 from zyx.autograd import gradient
@@ -59,20 +60,10 @@ class Lab:
         upstream = self.random.normal(size=shape)
         found = self.gradients(build, *arrays, upstream=upstream)
 
-        def loss() -> float:
-            return float((self.value(build(self.graph, *map(self.leaf, arrays))) * upstream).sum())
+        def loss(*moved: Array) -> float:
+            return float((self.value(build(self.graph, *map(self.leaf, moved))) * upstream).sum())
 
-        for array, values in zip(arrays, found, strict=True):
-            assert values.shape == array.shape
-            expected = np.zeros(array.shape)
-            for place in np.ndindex(array.shape):
-                middle = array[place]
-                array[place] = middle + STEP
-                above = loss()
-                array[place] = middle - STEP
-                below = loss()
-                array[place] = middle
-                expected[place] = (above - below) / (2 * STEP)
+        for values, expected in zip(found, differences(loss, arrays, STEP), strict=True):
             np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
     def check_twice(self, build: Build, *arrays: Any, tolerance: float = 1e-6) -> None:

@@ -11,6 +11,7 @@ from fuzz.rows import Family, call_of
 from fuzz.running import Way, check
 from meanings import elementwise
 from meanings.row import Bits, Of
+from meanings.slopes import STEP, differences
 
 import zyx
 import zyx.nn.functional as F
@@ -32,8 +33,6 @@ ORDINARY = [-3.5, -1.0, -0.25, 0.0, 0.25, 1.0, 3.5]
 SEEDS, VALUES, EXAMPLES, SLOPES = 200, 12, 2, 3
 #: Elements of the largest value, so that differences of all of them are quick.
 ELEMENTS, FEW = 60, 24
-#: Of differences.
-STEP = 1e-6
 
 
 def programs(draw_call, used, count, *, is_smooth=False, elements=ELEMENTS):
@@ -174,17 +173,20 @@ def slopes_are_differences(program):
         (found,) = function(zyx, F, *given)
         loss = (found * zyx.Tensor(weights)).sum()
     np.testing.assert_allclose(found.numpy(), value, rtol=1e-12, atol=1e-12, err_msg=program.source())
-    for number, slope in zip(sources, tape.gradient(loss, [given[n] for n in sources]), strict=True):
-        wanted = np.zeros_like(program.inputs[number])
-        for place in np.ndindex(wanted.shape):
-            ends = []
-            for step in (STEP, -STEP):
-                moved = [x.copy() for x in program.inputs]
-                moved[number][place] += step
-                ends.append(float((program.exactly(moved)[0] * weights).sum()))
-            wanted[place] = (ends[0] - ends[1]) / (2 * STEP)
-        lost = np.finfo(np.float64).eps * np.abs(value).max(initial=0) / STEP
-        np.testing.assert_allclose(slope.numpy(), wanted, rtol=1e-5, atol=1e-5 + 4 * lost, err_msg=program.source())
+
+    def total(*moved):
+        inputs = list(program.inputs)
+        for number, x in zip(sources, moved, strict=True):
+            inputs[number] = x
+        return (program.exactly(inputs)[0] * weights).sum()
+
+    lost = np.finfo(np.float64).eps * np.abs(value).max(initial=0) / STEP
+    gradients = tape.gradient(loss, [given[n] for n in sources])
+    wanted = differences(total, [program.inputs[n] for n in sources])
+    for slope, differential in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(
+            slope.numpy(), differential, rtol=1e-5, atol=1e-5 + 4 * lost, err_msg=program.source()
+        )
 
 
 def has_slope(row):

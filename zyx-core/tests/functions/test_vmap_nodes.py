@@ -81,29 +81,6 @@ def test_an_embedding_is_looked_up_without_a_copy_for_each_example(agrees):
     assert not plan["temporaries"]
 
 
-def test_weights_of_convolutions_differ_between_examples(agrees):
-    agrees(lambda x, w: zyx.conv2d(x, w, padding=1), normal(SIZE, 2, 3, 6, 6), normal(SIZE, 4, 3, 3, 3))
-    agrees(lambda x, w: zyx.conv2d(x, w, groups=2), normal(SIZE, 1, 4, 5, 5), normal(SIZE, 4, 2, 3, 3))
-    agrees(lambda x, w: zyx.conv_transpose2d(x, w, stride=2), normal(SIZE, 1, 3, 4, 4), normal(SIZE, 3, 2, 3, 3))
-    agrees(
-        zyx.grad(lambda w, x: (zyx.conv2d(x, w) ** 2).sum()),
-        normal(2, 3, 3, 3),
-        normal(SIZE, 1, 3, 6, 6),
-        in_axes=(None, 0),
-    )
-
-
-def test_orders_sums_and_running_sums(agrees):
-    x = normal(SIZE, 4, 5)
-    agrees(lambda x: zyx.sort(x, axis=0), x)
-    agrees(lambda x: zyx.argsort(x, axis=1, descending=True), x)
-    agrees(lambda x: zyx.topk(x, 2)[0], x)
-    agrees(lambda x: zyx.cumulative_sum(x, axis=0), x)
-    agrees(lambda x: zyx.cumulative_prod(x, axis=1), x)
-    agrees(lambda x: zyx.var(x, axis=(0, 1)), x)
-    agrees(lambda x: zyx.where(x > x.mean(), x, -x), x)
-
-
 @pytest.mark.parametrize("length", [12, 16, 17])
 def test_fourier_transforms(length, agrees):
     x = normal(SIZE, 2, length)
@@ -206,8 +183,6 @@ def test_weights_of_recurrences_differ_between_examples(runtime, cell, agrees):
 def test_attention_and_norms(agrees):
     q, k, v = normal(SIZE, 2, 5, 8), normal(SIZE, 2, 6, 8), normal(SIZE, 2, 6, 8)
     agrees(F.scaled_dot_product_attention, q, k, v)
-    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, causal_lower_right=True), q, k, v)
-    agrees(zyx.grad(lambda q, k, v: (F.scaled_dot_product_attention(q, k, v) ** 2).sum()), q, k, v)
     agrees(lambda x, w: F.layer_norm(x, (8,), w), q, normal(8), in_axes=(0, None))
     agrees(zyx.grad(lambda x: (F.layer_norm(x, (8,)) ** 3).sum()), q)
 
