@@ -175,7 +175,8 @@ TRIANGLE: Final = Family("triangle", movement.TRIANGLES)
 ROWS: Final = (
     (reshape, 4), (flatten, 2), (Family("dims", movement.DIMS), 2), (Family("permute", movement.ORDERS), 5),
     (Family("flip", movement.FLIPS), 2), (ROLL, 2),
-    (Family("broadcast", movement.REPETITIONS), 3), (Family("join", movement.JOINED), 3), (part, 3), (pad, 3),
+    (Family("broadcast", movement.REPETITIONS), 3), (Family("join", movement.JOINED), 3),
+    (Family("stacked", movement.STACKED), 1), (part, 3), (pad, 3),
     (TRIANGLE, 2), (Family("diag", movement.DIAGONAL_MATRICES), 1), (window, 2),
     (Family("grid", movement.GRIDS), 1), (Family("fill", movement.FILLED), 1), (Family("copy", movement.COPIES), 2),
     (arange, 1),

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from meanings import activations
-from meanings.formulas import erf, erfinv
+from meanings.formulas import erf, erfc, erfinv, lgamma, sigmoid
 from meanings.row import Bits, Into, Of, Row
 
 WITHIN_8: Final = Into("zyx.clip({}, -8.0, 8.0)", lambda x: np.clip(x, -8, 8))
@@ -26,6 +26,8 @@ FROM_QUARTER: Final = Into("zyx.abs({}) + 0.25", lambda x: np.abs(x) + 0.25)
 FROM_HALF: Final = Into("zyx.abs({}) + 0.5", lambda x: np.abs(x) + 0.5)
 FROM_1: Final = Into("zyx.abs({}) + 1.0", lambda x: np.abs(x) + 1)
 ABOVE_1: Final = Into("zyx.abs({}) + 1.25", lambda x: np.abs(x) + 1.25)
+ABOVE_2: Final = Into("zyx.abs({}) + 2.25", lambda x: np.abs(x) + 2.25)
+SHARE: Final = Into("zyx.sigmoid(zyx.clip({}, -3.0, 3.0))", lambda x: sigmoid(np.clip(x, -3, 3)))
 ODD: Final = Into("{} | 1", lambda x: x | x.dtype.type(1))
 FEW_BITS: Final = Into("{} & 3", lambda x: x & x.dtype.type(3))
 
@@ -60,6 +62,11 @@ ROUNDED: Final = (
     Row("rad2deg", np.rad2deg, ulps=2),
     Row("erf", erf, ulps=4),
     Row("erfinv", erfinv, into=WITHIN_1),
+    Row("erfc", erfc, into=WITHIN_2, inner=np.ones_like),  # 1 - erf(x)
+    Row("lgamma", lgamma, into=ABOVE_2),
+    Row("cbrt", np.cbrt, into=FROM_QUARTER, ulps=2),
+    Row("sinc", np.sinc, into=WITHIN_2, inner=np.ones_like),  # 0 at integers
+    Row("logit", lambda p: np.log(p / (1 - p)), into=SHARE, inner=lambda x: 2 + np.exp(np.abs(np.clip(x, -3, 3)))),
     Row("square", np.square, text="{0} ** 2"),
     Row("pow", lambda x: x**3, text="{0} ** 3"),
     Row("pow", lambda x: (np.abs(x) + 0.5) ** -1.5, text="(zyx.abs({0}) + 0.5) ** -1.5"),
@@ -96,6 +103,8 @@ JUMPING: Final = (
     Row("ceil", np.ceil, bits=Bits.JUMPING, ulps=0),
     Row("trunc", np.trunc, bits=Bits.JUMPING, ulps=0),
     Row("round", np.round, bits=Bits.JUMPING, ulps=0),
+    Row("rint", np.rint, bits=Bits.JUMPING, ulps=0),
+    Row("fix", np.trunc, bits=Bits.JUMPING, ulps=0),
     Row("frac", lambda x: x - np.trunc(x), bits=Bits.JUMPING),
     Row("isnan", np.isnan, bits=Bits.JUMPING, ulps=0),
     Row("isinf", np.isinf, bits=Bits.JUMPING, ulps=0),
@@ -144,6 +153,7 @@ PAIRS: Final = (
     Row("atan2", np.arctan2, operands=2, into=(None, FROM_HALF), ulps=4),
     Row("hypot", np.hypot, operands=2, ulps=4),
     Row("logaddexp", np.logaddexp, operands=2, ulps=4),
+    Row("logaddexp2", np.logaddexp2, operands=2, into=(WITHIN_8, WITHIN_8)),
     Row("lerp", lambda x, y, t: x + t * (y - x), (0.25,), operands=2),
     Row("prelu", lambda x, y: np.where(x > 0, x, x * y), operands=2, are_alike=True),
 )  # fmt: skip
@@ -152,6 +162,8 @@ PAIRS: Final = (
 EXACT_PAIRS: Final = (
     Row("maximum", np.maximum, of=Of.NUMBERS, operands=2, bits=Bits.CERTAIN),
     Row("minimum", np.minimum, of=Of.NUMBERS, operands=2, bits=Bits.CERTAIN),
+    Row("fmax", np.fmax, of=Of.NUMBERS, operands=2, bits=Bits.CERTAIN),
+    Row("fmin", np.fmin, of=Of.NUMBERS, operands=2, bits=Bits.CERTAIN),
 )
 
 _COMPARED: Final = (
@@ -178,6 +190,7 @@ def _comparisons(of: Of, bits: Bits) -> tuple[Row, ...]:
 #: Functions of two floats that jump.
 JUMPING_PAIRS: Final = (
     *_comparisons(Of.FLOATS, Bits.JUMPING),
+    Row("heaviside", np.heaviside, operands=2, bits=Bits.JUMPING),
     Row("copysign", np.copysign, operands=2, bits=Bits.JUMPING, into=(FROM_1, FROM_1), ulps=0),
 )
 

@@ -9,18 +9,22 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.dtype import DType
     from zyx.testing.values import Array
 
-_ERF: Final = np.vectorize(math.erf, otypes=[np.float64])
+
+def of_elements(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """Return a function of the C library, element by element."""
+    each = np.vectorize(function, otypes=[np.float64])
+    return lambda x: each(x) if x.size else x.astype(np.float64)
 
 
-def erf(x: Array) -> Array:
-    """Return the error function."""
-    result: Array = _ERF(x) if x.size else x.astype(np.float64)
-    return result
+#: The error function and what it leaves of 1, and the logarithm of the gamma function.
+erf: Final = of_elements(math.erf)
+erfc: Final = of_elements(math.erfc)
+lgamma: Final = of_elements(math.lgamma)
 
 
 def erfinv(y: Array) -> Array:

@@ -76,7 +76,12 @@ ORDERS: Final = (
     _moved("permute_dims", np.transpose, Argument(_order), **_LINES),
     _moved("transpose", np.transpose, Argument(_order), **_MATRICES),
 )
-FLIPS: Final = (_moved("flip", np.flip, AXES),)
+FLIPS: Final = (
+    _moved("flip", np.flip, AXES),
+    _moved("fliplr", np.fliplr, **_MATRICES),
+    _moved("flipud", np.flipud, **_LINES),
+    _moved("rot90", np.rot90, one_of(-1, 0, 1, 2, 3), **_MATRICES),
+)
 ROLLS: Final = (
     _moved("roll", np.roll, SHIFT),
     _moved("roll", np.roll, SHIFT, AXIS, **_LINES),
@@ -99,6 +104,13 @@ JOINED: Final = (
     _moved(
         "concat", lambda x, y: np.concatenate([x, y], None), text="zyx.concat([{0}, {1}], None)", operands=2,
     ),
+)  # fmt: skip
+STACKED: Final = tuple(
+    _moved(
+        name, lambda x, y, name=name: getattr(np, name)([x, y]), text=f"zyx.{name}([{{0}}, {{1}}])", operands=2,
+        are_alike=True, ranks=(1, 4),
+    )
+    for name in ("hstack", "vstack", "dstack")
 )  # fmt: skip
 TRIANGLES: Final = (
     _moved("triu", np.triu, DIAGONAL, **_MATRICES),

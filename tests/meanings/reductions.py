@@ -84,6 +84,7 @@ EXTREMES: Final = (
     Row("aminmax", np.max, (AXES,), _KEPT, part="[1]", not_empty=True, **_CERTAIN),
     Row("aminmax", np.min, (AXES,), _KEPT, part="[0]", not_empty=True, **_CERTAIN),
 )
+SPANS: Final = (Row("ptp", np.ptp, (AXES,), not_empty=True),)
 TRUTHS: Final = tuple(
     Row(name, getattr(np, name), (AXES,), _KEPT, of=Of.VALUES, bits=Bits.JUMPING)
     for name in ("any", "all", "count_nonzero")
@@ -173,7 +174,11 @@ SCANS: Final = (
     Row("logcumsumexp", np.logaddexp.accumulate, (AXIS,), fits=_has_exponents, **_LINES),
     Row("cumulative_sum", _with_first(np.cumsum, 0), (AXIS,), {"include_initial": FLAG}, **_NUMBERS, **_LINES),
 )  # fmt: skip
-DIFFERENCES: Final = (Row("diff", np.diff, (one_of(0, 1, 2), AXIS), fits=_has_neighbours, **_NUMBERS, **_LINES),)
+DIFFERENCES: Final = (
+    Row("diff", np.diff, (one_of(0, 1, 2), AXIS), fits=_has_neighbours, **_NUMBERS, **_LINES),
+    Row("ediff1d", np.ediff1d, ranks=(1, 5), not_empty=True),
+    Row("trapezoid", np.trapezoid, ranks=(1, 5), not_empty=True),
+)
 
 
 def _places(x: Array, axis: int, *, descending: bool = False) -> Array:
