@@ -49,7 +49,7 @@ ELSEWHERE = {
     "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "rrelu", "soft_margin_loss", "softshrink", "tanhshrink",
     "threshold", "triplet_margin_with_distance_loss",
 }  # fmt: skip
-#: Modules of functions put together from those of the table; tests/functions/test_more_of_numpy.py has them.
+#: Modules of functions put together from those of the table; zyx-core/tests/functions/test_more_of_numpy.py has them.
 COMPOSED = (
     "zyx.functions.rearranging", "zyx.functions.nan_reductions", "zyx.functions.statistics", "zyx.functions.sets",
     "zyx.functions.special", "zyx.functions.signals", "zyx.functions.updates", "zyx.linalg.fitting",
