@@ -37,7 +37,7 @@ TO_BE_MADE = {
     "docs/backend.md",  # by `zyx new-backend`
 }
 #: Files that every backend has, by the name they have in each.
-IN_BACKENDS = {"plugin.py", "driver.py", "errors.py", "info.py", "device.py", "memory.py", "program.py", "render.py"}
+IN_BACKENDS = {"plugin.py", "driver.py", "info.py", "device.py", "memory.py", "program.py", "render.py"}
 
 
 def name_of(path: Path) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from zyx.kernel.data import Define
 from zyx.kernel.run import Executable
-from zyx_backend_cuda.errors import Fault
+from zyx_backend_cuda.errors import CODES
 from zyx_backend_cuda.nvrtc import CompilationError
 
 if TYPE_CHECKING:
@@ -131,12 +131,12 @@ class FakeSession:
     def _call(self, name: str) -> None:
         self.calls.append(name)
         if not self.depth:
-            raise Fault(name, NOT_CURRENT)
+            raise CODES.fault(NOT_CURRENT, name)
         if self.is_lost:
-            raise Fault(name, BAD_ADDRESS)
+            raise CODES.fault(BAD_ADDRESS, name)
         codes = self.refusals.get(name)
         if codes:
-            raise Fault(name, codes.pop(0))
+            raise CODES.fault(codes.pop(0), name)
 
     def attribute(self, name: str, default: int = 0) -> int:
         return self._numbers.get(name, default)
@@ -146,7 +146,7 @@ class FakeSession:
     def allocate(self, nbytes: int) -> int:
         self._call("allocate")
         if nbytes <= 0 or sum(len(memory) for memory in self.alive.values()) + nbytes > self.total_bytes:
-            raise Fault("allocate", NO_MEMORY)
+            raise CODES.fault(NO_MEMORY, "allocate")
         address, self._next = self._next, self._next + -(-nbytes // 512) * 512
         self.alive[address] = np.full(nbytes, 0xA5, np.uint8)
         return address
@@ -167,7 +167,7 @@ class FakeSession:
         for start, memory in self.alive.items():
             if start <= address and address + nbytes <= start + len(memory):
                 return memory[address - start : address - start + nbytes]
-        raise Fault("an access", BAD_ADDRESS)
+        raise CODES.fault(BAD_ADDRESS, "an access")
 
     def pinned(self, nbytes: int) -> np.ndarray:
         self._call("pinned")
@@ -256,7 +256,7 @@ class FakeSession:
     def load(self, image: bytes) -> Executable:
         self._call("load")
         if image.decode() not in KERNELS:
-            raise Fault("load", BAD_IMAGE)
+            raise CODES.fault(BAD_IMAGE, "load")
         return Executable(KERNELS[image.decode()])
 
     def unload(self, module: Executable) -> None:
@@ -368,7 +368,7 @@ class FakeDriver:
         if isinstance(session, type):
             return session()
         if session is None:
-            raise Fault("cuDevicePrimaryCtxRetain", 46)
+            raise CODES.fault(46, "cuDevicePrimaryCtxRetain")
         return session
 
 

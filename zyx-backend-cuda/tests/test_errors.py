@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from zyx.drivers.faults import Fault
 from zyx.errors import AllocationError, DeviceLostError, LaunchError
-from zyx_backend_cuda.errors import LOST, NO_DEVICE, NO_MEMORY, NOT_READY, TEXTS, Fault, code_name, code_of, failure
+from zyx_backend_cuda.errors import CODES, NO_DEVICE, NOT_READY, PEER_ALREADY_ENABLED, TEXTS, code_of, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.mark.parametrize("code", sorted(LOST | NO_MEMORY | {NO_DEVICE, NOT_READY, 1, 704}))
+@pytest.mark.parametrize("code", sorted(CODES.lost | CODES.memory | {NO_DEVICE, NOT_READY, 1, PEER_ALREADY_ENABLED}))
 def test_every_code_that_is_acted_on_has_a_name_and_a_text(code: int):
     (text,) = [text for text, known in TEXTS.items() if known == code]
     assert code_of(text) == code_of(f"{text} - and more") == code
-    assert code_name(code).startswith("CUDA_ERROR_")
+    assert CODES.name(code).startswith("CUDA_ERROR_")
 
 
 def test_texts_are_told_apart_where_one_is_part_of_another():
@@ -43,7 +44,7 @@ def driver_pycuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     del sys.modules["zyx_backend_cuda.driver_pycuda"], sys.modules["zyx_backend_cuda"].driver_pycuda  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("code", sorted(LOST | NO_MEMORY))
+@pytest.mark.parametrize("code", sorted(CODES.lost | CODES.memory))
 def test_errors_of_pycuda_are_the_same_as_those_of_cuda_bindings(driver_pycuda: ModuleType, code: int):
     text = next(text for text, known in TEXTS.items() if known == code)
 
@@ -52,6 +53,6 @@ def test_errors_of_pycuda_are_the_same_as_those_of_cuda_bindings(driver_pycuda: 
 
     with pytest.raises(Fault) as refused:
         driver_pycuda.call(fail)
-    assert str(refused.value) == str(Fault("cuMemAlloc", code))
-    kind = DeviceLostError if code in LOST else AllocationError
+    assert str(refused.value) == str(CODES.fault(code, "cuMemAlloc"))
+    kind = DeviceLostError if code in CODES.lost else AllocationError
     assert type(failure("a launch", refused.value, LaunchError)) is kind

@@ -16,7 +16,7 @@ from zyx.runtime.runtime import use
 from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
 from zyx_backend_cuda import device as device_module
-from zyx_backend_cuda.errors import Fault
+from zyx_backend_cuda.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def test_a_graph_whose_numbers_cannot_be_changed_is_queued_launch_by_launch(
     runtime: Runtime, session: FakeSession, monkeypatch: pytest.MonkeyPatch
 ):
     def change(*_: object) -> None:
-        raise Fault("change", INVALID_VALUE)
+        raise CODES.fault(INVALID_VALUE, "change")
 
     with use(runtime):
         x = zyx.Tensor(np.arange(6, dtype=np.float32)).realize()

@@ -190,7 +190,7 @@ def test_memory_that_runs_out_is_an_error_with_numbers(pool: HipPool, fake: Fake
         pool.allocate(free + 1)
     fake.fail("hipMalloc", OUT_OF_MEMORY)
     fake.fail("hipMalloc", OUT_OF_MEMORY)
-    with pytest.raises(AllocationError, match="the driver has none, hipErrorOutOfMemory"):
+    with pytest.raises(AllocationError, match="the driver has none, hipMalloc: hipErrorOutOfMemory"):
         pool.allocate(1 << 20)
     assert pool.free_bytes == free
 

@@ -3,7 +3,7 @@
 from zyx_backend_opencl import driver
 
 
-class Refused(driver.Fault):
+class Refused(driver.ClError):
     """An error with a code of OpenCL's.
 
     Args:

@@ -257,7 +257,7 @@ def test_a_device_that_is_gone_is_a_lost_device(code: int):
     command = Command(None, "kernel increment on opencl:3", LaunchError, (), None)
     command.complete(code)
     assert isinstance(command.error, DeviceLostError)
-    assert "kernel increment on opencl:3: the device stopped answering" in str(command.error)
+    assert "kernel increment on opencl:3: the device can do no more work in this process" in str(command.error)
 
 
 def test_an_event_of_another_device_is_refused(

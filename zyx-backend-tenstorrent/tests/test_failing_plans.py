@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import AllocationError, DeviceLostError, LaunchError, NoDeviceError, TransferError
 from zyx.runtime.runtime import use
-from zyx_backend_tenstorrent.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ def test_a_fault_in_a_plan_with_copies_keeps_nothing(method, cause, kind, number
         x, n = zyx.Tensor(A).realize(), zyx.Tensor(N).realize()
         before = live(runtime)
         monkeypatch.setattr(servant, method, failing_at(servant, method, number, Fault(cause, "as asked")))
-        with pytest.raises(kind, match=rf"tenstorrent:0.*{cause.value}: as asked"):
+        with pytest.raises(kind, match=rf"tenstorrent:0.*{cause.value}.*as asked"):
             in_turn(x, n).numpy()
         monkeypatch.undo()
         assert live(runtime) == before

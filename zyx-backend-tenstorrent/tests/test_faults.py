@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, NoDeviceError, UnsupportedError
 from zyx.kernel.data import Kernel
 from zyx.runtime.runtime import use
-from zyx_backend_tenstorrent.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from zyx_backend_tenstorrent.device import TenstorrentDevice

@@ -19,10 +19,10 @@ import pytest
 import test_programs
 
 import zyx
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import AllocationError, CompileError, LaunchError
 from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
-from zyx_backend_tenstorrent.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from zyx_backend_vulkan.errors import Cause, Fault
+from zyx.drivers.faults import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ from every_driver.memory import (  # noqa: F401
 )
 
 from zyx import dtype as dtypes
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import InitializationError
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
@@ -20,7 +21,6 @@ from zyx.plugins.state import BackendState
 from zyx.settings.load import load_settings
 from zyx_backend_vulkan import driver
 from zyx_backend_vulkan.driver import ffi
-from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from zyx.backend import Launch, Slot
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import LaunchError
-from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from zyx.drivers.faults import Cause, Fault
 from zyx_backend_vulkan import driver_queue
-from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from zyx_backend_vulkan.device import VulkanDevice

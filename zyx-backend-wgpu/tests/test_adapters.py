@@ -10,9 +10,9 @@ from every_driver.memory import (  # noqa: F401
     test_a_plan_that_runs_out_of_memory_names_the_device_and_gives_back_what_it_took,
 )
 
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import InitializationError
 from zyx.plugins.state import BackendState
-from zyx_backend_wgpu.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm, LibraryKernel
+from zyx.drivers.faults import Fault
 from zyx.drivers.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
 from zyx.errors import DriverNotFoundError, InitializationError, UnsupportedError
-from zyx_backend_cuda.errors import Fault, failure
+from zyx_backend_cuda.errors import CODES, UNKNOWN, failure
 from zyx_backend_cuda.libraries import load_library
 from zyx_backend_cuda.program import CudaProgram
 from zyx_backend_cuda.workspace import Workspace
@@ -37,7 +38,6 @@ _STATUSES: Final = {
 }  # fmt: skip
 #: The driver's codes of the same meaning.
 _CODES: Final = {3: 2, 7: 1, 15: 801}
-_UNKNOWN: Final = 999
 
 _NAMES: Final = LtNames(
     name="cuBLASLt",
@@ -53,14 +53,6 @@ _NAMES: Final = LtNames(
     preferences={_PARTIAL_SUMS: _EXACT},
     state_at=72,
 )
-
-
-class BlasFault(Fault):
-    """A call of the library that failed. For this package alone."""
-
-    def __init__(self, error: LtError) -> None:
-        Exception.__init__(self, str(error))
-        self.code = _CODES.get(error.status, _UNKNOWN)
 
 
 class Blas:
@@ -128,7 +120,8 @@ class Blas:
                     session.is_done(self.pool.compute.mark())
             except Fault as cause:
                 return cause
-        return BlasFault(error)
+        code = _CODES.get(error.status, UNKNOWN)
+        return Fault(CODES.cause(code), str(error), code)
 
     def close(self) -> None:
         """Free everything; no product may be running."""

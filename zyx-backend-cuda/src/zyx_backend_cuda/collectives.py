@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
 from zyx.drivers.nccl_group import NcclGroup
 from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import LaunchError, UnsupportedError
 from zyx_backend_cuda.device import CudaDevice
-from zyx_backend_cuda.errors import Fault, failure
+from zyx_backend_cuda.errors import failure
 from zyx_backend_cuda.lanes import Ticket
 from zyx_backend_cuda.libraries import load_library
 from zyx_backend_cuda.program import CudaProgram
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 #: The name of the library ends with this, for CUDA 12 and 13 alike.
 _MAJOR: Final = 2
-_UNKNOWN: Final = 999
 
 
 class CudaGroup(NcclGroup):
@@ -139,16 +139,8 @@ class ExchangeProgram(CudaProgram):
             group.queue(exchange, 0, source, target, number)  # type: ignore[arg-type]  # buffers are addresses
         except NcclError as error:
             if stream is self.pool.capture_stream:  # it is queued by itself then, and fails there if it must
-                raise CaptureFault(error) from error
+                raise Fault(Cause.REFUSED, str(error)) from error
             raise group.refused(exchange, error) from error
-
-
-class CaptureFault(Fault):
-    """An exchange that cannot be captured. For this package alone."""
-
-    def __init__(self, error: NcclError) -> None:
-        Exception.__init__(self, str(error))
-        self.code = _UNKNOWN
 
 
 def open_nccl(devices: Sequence[Device]) -> tuple[Nccl, list[CudaDevice]]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx import dtype as dtypes
 from zyx.backend.library import Convolution, LibraryKernel
 from zyx.drivers.arguments import Parameter
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import UnsupportedError
-from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.libraries import load_library
 from zyx_backend_cuda.program import CudaProgram
 from zyx_backend_cuda.workspace import Workspace
@@ -50,7 +50,6 @@ _FMA_MATH: Final = 3
 _ROW_MAJOR: Final = 0
 _CROSS_CORRELATION: Final = 1
 #: The driver's code of what is not known.
-_UNKNOWN: Final = 999
 
 #: What is not in the list takes and gives handles of descriptors; every function returns a status.
 _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
@@ -87,14 +86,6 @@ class Algorithm(ctypes.Structure):
 
 class DnnError(Exception):
     """A call that did not return ``CUDNN_STATUS_SUCCESS``."""
-
-
-class DnnFault(Fault):
-    """A call that failed while it was queued. For this package alone."""
-
-    def __init__(self, error: DnnError) -> None:
-        Exception.__init__(self, str(error))
-        self.code = _UNKNOWN
 
 
 class Dnn:
@@ -275,7 +266,7 @@ class ConvolutionProgram(CudaProgram):
         except DnnError as error:
             with dnn.pool.session as session:
                 session.is_done(dnn.pool.compute.mark())  # it says so if the device is lost
-            raise DnnFault(error) from error
+            raise Fault(Cause.REFUSED, str(error)) from error
 
     def free(self) -> None:
         """Destroy the descriptors."""

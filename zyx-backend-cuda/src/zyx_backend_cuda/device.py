@@ -9,11 +9,12 @@ from zyx.drivers.arguments import native_arguments
 from zyx.drivers.cached_build import digest, load_or_build
 from zyx.drivers.caching_pool import CachedBuffer
 from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.faults import Fault
 from zyx.drivers.limits import check_compiled, check_limits
 from zyx.drivers.rendered import Rendered
 from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import CompileError, LaunchError
-from zyx_backend_cuda.errors import Fault, failure
+from zyx_backend_cuda.errors import failure
 from zyx_backend_cuda.lanes import Ticket
 from zyx_backend_cuda.nvrtc import OPTIONS, CompilationError
 from zyx_backend_cuda.program import CudaProgram, KernelProgram

@@ -9,9 +9,10 @@ import cuda.bindings
 import numpy as np
 from cuda.bindings import driver as cu
 
+from zyx.drivers.faults import Fault
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_cuda.driver_launches import Programs
-from zyx_backend_cuda.errors import NO_DEVICE, NOT_READY, Fault
+from zyx_backend_cuda.errors import CODES, NO_DEVICE, NOT_READY, PEER_ALREADY_ENABLED
 from zyx_backend_cuda.graphs import Graphs
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
 _PORTABLE: Final = 1
-_ALREADY_ENABLED: Final = 704
 
 
 def call(function: str, *args: Any) -> Any:  # noqa: ANN401  # whatever the driver's function gives
@@ -37,7 +37,7 @@ def call(function: str, *args: Any) -> Any:  # noqa: ANN401  # whatever the driv
     """
     status, *results = getattr(cu, function)(*args)
     if status != 0:
-        raise Fault(function, int(status))
+        raise CODES.fault(int(status), function)
     return results[0] if len(results) == 1 else results
 
 
@@ -88,7 +88,7 @@ class BindingsSession(Programs):
         """Make the context current."""
         (status,) = cu.cuCtxPushCurrent(self._context)
         if status != 0:
-            raise Fault("cuCtxPushCurrent", int(status))
+            raise CODES.fault(int(status), "cuCtxPushCurrent")
         return self
 
     def __exit__(
@@ -145,7 +145,7 @@ class BindingsSession(Programs):
         """Return whether `event` has come."""
         (status,) = cu.cuEventQuery(event)
         if status not in (0, NOT_READY):
-            raise Fault("cuEventQuery", int(status))
+            raise CODES.fault(int(status), "cuEventQuery")
         return bool(status == 0)
 
     def synchronize(self, event: NativeEvent) -> None:
@@ -156,7 +156,7 @@ class BindingsSession(Programs):
         """Wait for all that `stream` was given."""
         (status,) = cu.cuStreamSynchronize(stream)
         if status != 0:
-            raise Fault("cuStreamSynchronize", int(status))
+            raise CODES.fault(int(status), "cuStreamSynchronize")
 
     def elapsed(self, start: NativeEvent, end: NativeEvent) -> float:
         """Return the seconds between two events."""
@@ -183,7 +183,7 @@ class BindingsSession(Programs):
         if not call("cuDeviceCanAccessPeer", self._device, peer._device):
             return False
         (status,) = cu.cuCtxEnablePeerAccess(peer._context, 0)
-        return int(status) in (0, _ALREADY_ENABLED)
+        return int(status) in (0, PEER_ALREADY_ENABLED)
 
     # ---- programs
 

@@ -10,7 +10,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx_backend_cuda.errors import Fault
+from zyx_backend_cuda.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.PyDLL]:
 def _call(function: str, *args: Any) -> None:  # noqa: ANN401  # of ctypes
     status = getattr(_libraries()[0], function)(*args)
     if status != 0:
-        raise Fault(function, status)
+        raise CODES.fault(status, function)
 
 
 class NodeParameters(ctypes.Structure):
@@ -113,7 +113,7 @@ class Programs:
                 if other is not None:
                     set_current(ctypes.c_void_p(other))
             if status != 0:
-                raise Fault("cuLaunchKernel", status)
+                raise CODES.fault(status, "cuLaunchKernel")
 
         return launch
 

@@ -12,9 +12,10 @@ import numpy as np
 import pycuda
 import pycuda.driver as drv
 
+from zyx.drivers.faults import Fault
 from zyx.errors import InitializationError
 from zyx_backend_cuda.driver_launches import Programs
-from zyx_backend_cuda.errors import NO_DEVICE, Fault, code_of
+from zyx_backend_cuda.errors import CODES, NO_DEVICE, PEER_ALREADY_ENABLED, code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def fault(error: Exception) -> Fault:
     """Return an error of pycuda, which has the driver's text and not its number, as this package's."""
     function, _, text = str(error).partition(" failed: ")
-    return Fault(function, code_of(text))
+    return CODES.fault(code_of(text), function)
 
 
 def call(function: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401  # whatever pycuda gives
@@ -188,7 +189,7 @@ class PycudaSession(Programs):
         try:
             call(self._context.enable_peer_access, peer._context)
         except Fault as error:
-            return error.code == 704  # it is already
+            return error.code == PEER_ALREADY_ENABLED
         return True
 
     # ---- programs

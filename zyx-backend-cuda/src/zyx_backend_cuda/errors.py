@@ -3,36 +3,45 @@
 no driver, no package, no NVRTC                   DriverNotFoundError     plugin, driver, nvrtc
 a context or stream that is refused               InitializationError     driver
 a source that NVRTC refuses                       CompileError            device
-codes of `NO_MEMORY`                              AllocationError
-codes of `LOST`                                   DeviceLostError
-other codes                                       LaunchError or TransferError, by what was done
+other codes                                       as `zyx.drivers.faults` says
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError, BackendError, DeviceLostError
+from zyx.drivers import faults
+from zyx.drivers.faults import Codes
 
-NO_MEMORY: Final = frozenset({2})
+if TYPE_CHECKING:
+    from zyx.drivers.faults import Fault
+    from zyx.errors import BackendError
+
 NO_DEVICE: Final = 100
 NOT_READY: Final = 600
-#: After these the context, which all libraries of the process share, can do no more work: a kernel went wrong, or the
-#: device is gone.
-LOST: Final = frozenset({46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
+PEER_ALREADY_ENABLED: Final = 704
+UNKNOWN: Final = 999
 
-_NAMES: Final = {
-    1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 3: "NOT_INITIALIZED", 4: "DEINITIALIZED", 46: "DEVICE_UNAVAILABLE",
-    100: "NO_DEVICE", 101: "INVALID_DEVICE", 200: "INVALID_IMAGE", 201: "INVALID_CONTEXT", 209: "NO_BINARY_FOR_GPU",
-    214: "ECC_UNCORRECTABLE", 217: "PEER_ACCESS_UNSUPPORTED", 218: "INVALID_PTX", 220: "NVLINK_UNCORRECTABLE",
-    222: "UNSUPPORTED_PTX_VERSION", 226: "CONTAINED", 304: "OPERATING_SYSTEM", 400: "INVALID_HANDLE",
-    500: "NOT_FOUND", 600: "NOT_READY", 700: "ILLEGAL_ADDRESS", 701: "LAUNCH_OUT_OF_RESOURCES", 702: "LAUNCH_TIMEOUT",
-    704: "PEER_ACCESS_ALREADY_ENABLED", 709: "CONTEXT_IS_DESTROYED", 710: "ASSERT", 714: "HARDWARE_STACK_ERROR",
-    715: "ILLEGAL_INSTRUCTION", 716: "MISALIGNED_ADDRESS", 717: "INVALID_ADDRESS_SPACE", 718: "INVALID_PC",
-    719: "LAUNCH_FAILED", 721: "TENSOR_MEMORY_LEAK", 801: "NOT_SUPPORTED", 802: "SYSTEM_NOT_READY",
-    803: "SYSTEM_DRIVER_MISMATCH", 900: "STREAM_CAPTURE_UNSUPPORTED", 901: "STREAM_CAPTURE_INVALIDATED",
-    910: "GRAPH_EXEC_UPDATE_FAILURE", 999: "UNKNOWN",
-}  # fmt: skip
+#: Lost: a kernel went wrong, or the device is gone. The context is that of all libraries of the process.
+CODES: Final = Codes(
+    prefix="CUDA_ERROR_",
+    unnamed="CUDA error",
+    names={
+        1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 3: "NOT_INITIALIZED", 4: "DEINITIALIZED", 46: "DEVICE_UNAVAILABLE",
+        NO_DEVICE: "NO_DEVICE", 101: "INVALID_DEVICE", 200: "INVALID_IMAGE", 201: "INVALID_CONTEXT",
+        209: "NO_BINARY_FOR_GPU", 214: "ECC_UNCORRECTABLE", 217: "PEER_ACCESS_UNSUPPORTED", 218: "INVALID_PTX",
+        220: "NVLINK_UNCORRECTABLE", 222: "UNSUPPORTED_PTX_VERSION", 226: "CONTAINED", 304: "OPERATING_SYSTEM",
+        400: "INVALID_HANDLE", 500: "NOT_FOUND", NOT_READY: "NOT_READY", 700: "ILLEGAL_ADDRESS",
+        701: "LAUNCH_OUT_OF_RESOURCES", 702: "LAUNCH_TIMEOUT", PEER_ALREADY_ENABLED: "PEER_ACCESS_ALREADY_ENABLED",
+        709: "CONTEXT_IS_DESTROYED", 710: "ASSERT", 714: "HARDWARE_STACK_ERROR", 715: "ILLEGAL_INSTRUCTION",
+        716: "MISALIGNED_ADDRESS", 717: "INVALID_ADDRESS_SPACE", 718: "INVALID_PC", 719: "LAUNCH_FAILED",
+        721: "TENSOR_MEMORY_LEAK", 801: "NOT_SUPPORTED", 802: "SYSTEM_NOT_READY", 803: "SYSTEM_DRIVER_MISMATCH",
+        900: "STREAM_CAPTURE_UNSUPPORTED", 901: "STREAM_CAPTURE_INVALIDATED", 910: "GRAPH_EXEC_UPDATE_FAILURE",
+        UNKNOWN: "UNKNOWN",
+    },
+    lost=frozenset({46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721}),
+    memory=frozenset({2}),
+)  # fmt: skip
 
 #: What ``cuGetErrorString`` says, for packages that pass on the text alone. 300 shares that of 200.
 TEXTS: Final = {
@@ -57,24 +66,6 @@ TEXTS: Final = {
 }  # fmt: skip
 
 
-class Fault(Exception):
-    """A call of the driver that failed. For this package alone.
-
-    Attributes:
-        code: CUDA's number of the error.
-    """
-
-    def __init__(self, function: str, code: int) -> None:
-        super().__init__(f"{function}: {code_name(code)}")
-        self.code = code
-
-
-def code_name(code: int) -> str:
-    """Return what CUDA calls an error, with its number."""
-    name = _NAMES.get(code)
-    return f"CUDA_ERROR_{name} ({code})" if name else f"CUDA error {code}"
-
-
 def code_of(text: str) -> int:
     """Return the number of an error that the driver describes with `text`, which may have more before and behind it."""
     # The longest: that of 801 is part of those of 304 and 717.
@@ -83,20 +74,13 @@ def code_of(text: str) -> int:
 
 
 def failure(what: str, fault: Fault, kind: type[BackendError], last: str = "") -> BackendError:
-    """Return the error for `what`, which met `fault`: a `kind`, unless its code says something better.
+    """Return the error for `what`, which met `fault`; see `zyx.drivers.faults.failure`.
 
     Args:
         what: What was done, and where.
-        fault: The driver's error.
-        kind: The error where the code does not say more.
+        fault: The driver's.
+        kind: The error where the fault does not say more.
         last: What was queued last on the device, which is likely to have failed if the device is lost.
     """
-    if fault.code in LOST:
-        after = f"; {last} was queued last" if last else ""
-        return DeviceLostError(
-            f"{what}: the device can do no more work in this process, {fault}{after}. With the variable "
-            "CUDA_LAUNCH_BLOCKING=1 the kernel that fails is the one in the text"
-        )
-    if fault.code in NO_MEMORY:
-        return AllocationError(f"{what}: the driver has no memory for it, {fault}")
-    return kind(f"{what}: {fault}")
+    advice = "with the variable CUDA_LAUNCH_BLOCKING=1 the kernel that fails is the one in the text"
+    return faults.failure(what, fault, kind, f"{last} was queued last; {advice}" if last else advice)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cuda.bindings import driver as cu
 
-from zyx_backend_cuda.errors import Fault
+from zyx.drivers.faults import Fault
+from zyx_backend_cuda.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ class Graphs:
         """Queue a graph."""
         (status,) = cu.cuGraphLaunch(graph.made, stream)
         if status != 0:
-            raise Fault("cuGraphLaunch", int(status))
+            raise CODES.fault(int(status), "cuGraphLaunch")
 
     def drop(self, graph: Recorded) -> None:
         """Free a graph, once it is not running any more."""
@@ -80,4 +81,4 @@ class Graphs:
 
 def _check(function: str, status: int) -> None:
     if status != 0:
-        raise Fault(function, int(status))
+        raise CODES.fault(int(status), function)

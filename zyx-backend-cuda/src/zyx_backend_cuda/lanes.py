@@ -17,9 +17,10 @@ from collections import deque
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from zyx.drivers.faults import Fault
 from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import LaunchError
-from zyx_backend_cuda.errors import Fault, failure
+from zyx_backend_cuda.errors import failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

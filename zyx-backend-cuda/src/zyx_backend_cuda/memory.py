@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 import numpy as np
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.faults import Fault
 from zyx.drivers.staging import PIECE_BYTES, Staging
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import BackendError, TransferError
 from zyx_backend_cuda.driver import Address
-from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
+from zyx_backend_cuda.errors import failure
 from zyx_backend_cuda.lanes import Lane, Ticket, finish_all
 
 if TYPE_CHECKING:
@@ -117,8 +118,7 @@ class CudaPool(CachingPool[Address, Ticket]):
             with self.session:
                 address = self.session.allocate(nbytes)
         except Fault as error:
-            code = code_name(error.code)
-            raise self.refusal(code, is_lost=error.code in LOST, is_full=error.code in NO_MEMORY) from error
+            raise self.refused(error) from error
         self._owned.add(address)
         return address
 

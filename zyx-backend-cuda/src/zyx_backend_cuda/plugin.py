@@ -37,7 +37,7 @@ class CudaConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("cuda", __version__, (2, 0), "NVIDIA GPUs")
+    return BackendInfo("cuda", __version__, (2, 1), "NVIDIA GPUs")
 
 
 @hookimpl

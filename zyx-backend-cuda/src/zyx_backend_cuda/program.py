@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.faults import Fault
 from zyx.errors import LaunchError
 from zyx_backend_cuda.argument_block import ArgumentBlock
-from zyx_backend_cuda.errors import Fault, failure
+from zyx_backend_cuda.errors import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

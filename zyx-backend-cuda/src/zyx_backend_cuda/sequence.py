@@ -12,9 +12,10 @@ import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from zyx.drivers.arguments import native_arguments
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.sequences import Outline, Recordings, outline
 from zyx.errors import LaunchError
-from zyx_backend_cuda.errors import LOST, Fault, failure
+from zyx_backend_cuda.errors import failure
 from zyx_backend_cuda.program import CudaProgram, KernelProgram
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class CudaSequence(CudaProgram):
                 if arguments != self._arguments(number, before):
                     program.change(graph.made, number, arguments)
         except Fault as error:
-            if error.code in LOST:
+            if error.cause is Cause.LOST:
                 raise
             logger.info("%s is queued launch by launch when its numbers change: %s", self.what, error)
             return False
@@ -164,7 +165,7 @@ class CudaSequence(CudaProgram):
                 self._given = []
             return _Graph(made, natives, is_fixed=not can_change)
         except Fault as error:
-            if error.code in LOST:
+            if error.cause is Cause.LOST:
                 raise
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             return None

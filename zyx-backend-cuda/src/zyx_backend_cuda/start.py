@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.drivers.faults import Fault
 from zyx.drivers.opening import open_each
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_cuda.blas import candidates, open_blas
 from zyx_backend_cuda.cudnn import convolutions, open_cudnn
 from zyx_backend_cuda.device import CudaDevice
 from zyx_backend_cuda.driver import LEAST_VERSION, open_driver
-from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.info import capability_of, device_info
 from zyx_backend_cuda.libraries import usable_majors
 from zyx_backend_cuda.memory import CudaPool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx_backend_cuda.errors import NO_MEMORY, Fault
+from zyx.drivers.faults import Cause, Fault
 
 if TYPE_CHECKING:
     from zyx_backend_cuda.driver import Address
@@ -34,7 +34,7 @@ class Workspace:
             try:
                 self._address = session.allocate(self.nbytes)
             except Fault as error:
-                if error.code not in NO_MEMORY:
+                if error.cause is not Cause.MEMORY:
                     raise
                 self._pool.trim()
                 self._address = session.allocate(self.nbytes)

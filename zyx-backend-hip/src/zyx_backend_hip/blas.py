@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm, LibraryKernel
+from zyx.drivers.faults import Fault, failure
 from zyx.drivers.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
 from zyx.errors import InitializationError, UnsupportedError
 from zyx_backend_hip import libraries
-from zyx_backend_hip.driver import Fault
-from zyx_backend_hip.errors import failure
+from zyx_backend_hip.errors import CODES, UNKNOWN
 from zyx_backend_hip.program import HipProgram
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _STATUSES: Final = {
 }  # fmt: skip
 #: HIP's codes of the same meaning.
 _CODES: Final = {2: 2, 3: 1, 7: 801}
-_UNKNOWN: Final = 999
 
 #: It takes no alignment; all memory here has the largest that it makes use of.
 _NAMES: Final = LtNames(
@@ -50,15 +49,6 @@ _NAMES: Final = LtNames(
 
 #: HIP's version from which on the numbers above are right.
 OLDEST: Final = 60_000_000
-
-
-class BlasFault(Fault):
-    """A call of the library that failed. For this package alone."""
-
-    def __init__(self, error: LtError) -> None:
-        Exception.__init__(self, str(error))
-        self.code = _CODES.get(error.status, _UNKNOWN)
-        self.said = str(error)
 
 
 class Blas:
@@ -86,9 +76,7 @@ class Blas:
                 self._library = LtLibrary(native, _NAMES)
                 native.hipblasLtGetVersion(self._library.handle, byref(version))
         except LtError as error:
-            fault = self.fault(error)
-            what = f"hipBLASLt does not start on {device}"
-            raise failure(what, fault.code, InitializationError, fault.said) from error
+            raise failure(f"hipBLASLt does not start on {device}", self.fault(error), InitializationError) from error
         self.version = version.value
         pool.at_close(self._close)
 
@@ -112,7 +100,8 @@ class Blas:
                 session.give_back(session.mark(session.launches))
             except Fault as cause:
                 return cause
-        return BlasFault(error)
+        code = _CODES.get(error.status, UNKNOWN)
+        return Fault(CODES.cause(code), str(error), code)
 
     def _memory(self) -> Handle:
         """Return memory for whatever product is running: one at a time is, since there is one stream for launches."""

@@ -9,14 +9,13 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from zyx.drivers.faults import Cause, Fault, failure
 from zyx.drivers.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
 from zyx.drivers.nccl_group import NcclGroup
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import DriverNotFoundError, LaunchError, UnsupportedError
 from zyx_backend_hip import libraries
 from zyx_backend_hip.device import HipDevice
-from zyx_backend_hip.driver import Fault
-from zyx_backend_hip.errors import failure
 from zyx_backend_hip.program import HipProgram
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from zyx.drivers.arguments import Parameter
     from zyx_backend_hip.driver import Handle, Selected
     from zyx_backend_hip.memory import HipPool
-
-_UNKNOWN: Final = 999
 
 
 class HipGroup(NcclGroup):
@@ -113,7 +110,7 @@ class HipGroup(NcclGroup):
         except NcclError as error:
             raise self.refused(exchange, error) from error
         except Fault as error:
-            raise failure(what, error.code, LaunchError, error.said) from error
+            raise failure(what, error, LaunchError) from error
         return made
 
 
@@ -136,17 +133,8 @@ class ExchangeProgram(HipProgram):
             group.queue(exchange, 0, source, target, stream)
         except NcclError as error:
             if stream == self.pool.session.recording:  # it is queued by itself then, and fails there if it must
-                raise RecordingFault(error) from error
+                raise Fault(Cause.REFUSED, str(error)) from error
             raise group.refused(exchange, error) from error
-
-
-class RecordingFault(Fault):
-    """An exchange that cannot be recorded. For this package alone."""
-
-    def __init__(self, error: NcclError) -> None:
-        Exception.__init__(self, str(error))
-        self.code = _UNKNOWN
-        self.said = str(error)
 
 
 def open_rccl(devices: Sequence[Device]) -> tuple[Nccl, list[HipDevice]]:

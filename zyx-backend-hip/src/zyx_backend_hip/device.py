@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.cached_build import digest, load_or_build
 from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.faults import Fault, failure
 from zyx.drivers.limits import check_compiled, check_limits
 from zyx.drivers.rendered import Rendered
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import CompileError
-from zyx_backend_hip.driver import BuildError, Fault
-from zyx_backend_hip.errors import failure
+from zyx_backend_hip.driver import BuildError
 from zyx_backend_hip.info import build_options
 from zyx_backend_hip.program import HipProgram, KernelProgram
 from zyx_backend_hip.render import SYMBOL, render
@@ -85,7 +85,7 @@ class HipDevice(DriverDevice[HipProgram]):
             )
             most, local_bytes = self.pool.session.group_limits(function)
         except Fault as error:
-            raise failure(what, error.code, CompileError) from error
+            raise failure(what, error, CompileError) from error
         check_compiled(rendered, self.name, most, local_bytes, self._info.local_bytes)
         grid = (*rendered.groups, *rendered.threads)
         return KernelProgram(name, source, what, self.pool, rendered.parameters, module, function, grid)

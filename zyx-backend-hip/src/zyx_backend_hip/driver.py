@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from zyx.drivers.faults import Fault
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_hip import libraries
-from zyx_backend_hip.errors import NO_DEVICE, OLD_DRIVER, PEER_ALREADY_ENABLED, code_name
+from zyx_backend_hip.errors import CODES, NO_DEVICE, OLD_DRIVER, PEER_ALREADY_ENABLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,21 +49,6 @@ _RECORD_BYTES: Final = 1 << 14
 _NAME_BYTES: Final = 256
 
 
-class Fault(Exception):
-    """A function of a library failed. For this package alone.
-
-    Attributes:
-        code: HIP's code, or the one of the same meaning.
-        said: What a library said that has codes of its own.
-    """
-
-    said = ""
-
-    def __init__(self, code: int, function: str) -> None:
-        super().__init__(f"{function}: {code_name(code)}")
-        self.code = code
-
-
 class BuildError(Exception):
     """The compiler refused a source; the text is its log. For this package alone."""
 
@@ -70,7 +56,7 @@ class BuildError(Exception):
 def check(code: int, function: str) -> None:
     """Raise `Fault` if `code` is no success."""
     if code:
-        raise Fault(code, function)
+        raise CODES.fault(code, function)
 
 
 def _dotted(version: int) -> str:
@@ -104,7 +90,7 @@ class Runtime:
             raise NoDeviceError("AMD's driver works, and lists no device")
         if code:
             advice = ": update amdgpu, the driver of the system, to the one of this ROCm" if code == OLD_DRIVER else ""
-            raise InitializationError(f"AMD's driver does not start: {code_name(code)}{advice}")
+            raise InitializationError(f"AMD's driver does not start: {CODES.name(code)}{advice}")
         self.count = count.value
         version, major, minor = c_int(0), c_int(0), c_int(0)
         self.native.hipRuntimeGetVersion(byref(version))
@@ -342,7 +328,7 @@ class Session:
         code = self._native.hipEventRecord(event, stream)
         if code:
             self._idle_events.append(event)
-            raise Fault(code, "hipEventRecord")
+            raise CODES.fault(code, "hipEventRecord")
         return event
 
     def give_back(self, event: Handle) -> None:

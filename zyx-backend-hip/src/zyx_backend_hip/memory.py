@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.faults import Fault, failure
 from zyx.errors import TransferError
-from zyx_backend_hip.driver import Fault, Handle
-from zyx_backend_hip.errors import LOST, NO_MEMORY, code_name, failure
+from zyx_backend_hip.driver import Handle
 from zyx_backend_hip.work import Command, Work
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class HipPool(CachingPool[Handle, Command]):
         try:
             return self.reserve(nbytes)
         except Fault as error:
-            code = code_name(error.code)
-            raise self.refusal(code, is_lost=error.code in LOST, is_full=error.code in NO_MEMORY) from error
+            raise self.refused(error) from error
 
     def discard(self, memory: Handle, work: Sequence[Command]) -> None:
         self._owned.discard(memory)
@@ -95,7 +94,7 @@ class HipPool(CachingPool[Handle, Command]):
                 session.write(address, source)
                 return self.event([self.work.add(session.transfers, what, kept=source)])
         except Fault as error:
-            raise failure(what, error.code, TransferError) from error
+            raise failure(what, error, TransferError) from error
 
     def pool_to_host(
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
@@ -108,7 +107,7 @@ class HipPool(CachingPool[Handle, Command]):
         try:
             self.session.read(self.own(source).memory + offset, target)
         except Fault as error:
-            raise failure(f"a download from {self.name}", error.code, TransferError) from error
+            raise failure(f"a download from {self.name}", error, TransferError) from error
 
     def pool_to_pool(
         self,
@@ -131,7 +130,7 @@ class HipPool(CachingPool[Handle, Command]):
                 session.copy_from(pool.session, there, here, source.nbytes)
                 return self.event([self.work.add(session.transfers, what)])
         except Fault as error:
-            raise failure(what, error.code, TransferError) from error
+            raise failure(what, error, TransferError) from error
 
     # ---- events
 

@@ -41,7 +41,7 @@ class HipConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("hip", __version__, (2, 0), "AMD GPUs")
+    return BackendInfo("hip", __version__, (2, 1), "AMD GPUs")
 
 
 @hookimpl

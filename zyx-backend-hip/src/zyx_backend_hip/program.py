@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from zyx.drivers.arguments import native_arguments
 from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.faults import Fault, failure
 from zyx.errors import LaunchError
-from zyx_backend_hip.driver import Arguments, Fault
-from zyx_backend_hip.errors import failure
+from zyx_backend_hip.driver import Arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class HipProgram(DeviceProgram):
                 self.queue(values, session.launches)
                 return work.add(session.launches, self.what, kept=self)
         except Fault as error:
-            raise failure(self.what, error.code, LaunchError, error.said) from error
+            raise failure(self.what, error, LaunchError) from error
 
     def timed(self, args: Sequence[Argument]) -> float:
         """Run one launch and return its seconds by the device's clock. Raises as `run` does."""
@@ -69,7 +69,7 @@ class HipProgram(DeviceProgram):
                 finally:
                     clock.close()
         except Fault as error:
-            raise failure(self.what, error.code, LaunchError, error.said) from error
+            raise failure(self.what, error, LaunchError) from error
 
     def native_arguments(self, args: Sequence[Argument]) -> list[int]:
         """Return addresses of buffers, and bytes of numbers. Raises `LaunchError` if the arguments do not fit."""

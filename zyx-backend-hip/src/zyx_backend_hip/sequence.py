@@ -11,9 +11,8 @@ import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from zyx.drivers.arguments import native_arguments
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.sequences import Outline, Recordings, outline
-from zyx_backend_hip.driver import Fault
-from zyx_backend_hip.errors import LOST
 from zyx_backend_hip.program import HipProgram, as_words
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class HipSequence(HipProgram):
                 raise
             return session.end_recording()
         except Fault as error:
-            if error.code in LOST:
+            if error.cause is Cause.LOST:
                 raise
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             return None

@@ -13,10 +13,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
+from zyx.drivers.faults import Fault
 from zyx.drivers.work_event import dependent
 from zyx.errors import DeviceLostError, LaunchError
-from zyx_backend_hip.driver import Fault
-from zyx_backend_hip.errors import NOT_READY, failure
+from zyx_backend_hip.errors import CODES, NOT_READY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -167,7 +167,7 @@ class Work:
             self.fail(code)
         with self._session.lock:
             self._notice()
-        self._tell(self._untold or (failure("waiting for the device", code, LaunchError) if code else None))
+        self._tell(self._untold or (CODES.failure("waiting for the device", code, LaunchError) if code else None))
 
     def _watched(self, command: Command) -> int:
         """Wait for a command that may never be done, and return its code."""
@@ -190,7 +190,7 @@ class Work:
             for command in self._commands:
                 if not command.is_complete:
                     if cause is None:
-                        cause = command.error = failure(command.what, code, LaunchError)
+                        cause = command.error = CODES.failure(command.what, code, LaunchError)
                         if isinstance(cause, DeviceLostError):
                             cause.place = self._place
                     else:

@@ -13,8 +13,8 @@ from zyx.drivers.rendered import Rendered
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import CompileError
 from zyx_backend_opencl.declarations import WITHOUT_HEADER, declared, reads_header
-from zyx_backend_opencl.driver import BuildError, Fault
-from zyx_backend_opencl.errors import failure
+from zyx_backend_opencl.driver import BuildError, ClError
+from zyx_backend_opencl.errors import CODES
 from zyx_backend_opencl.program import ClProgram
 from zyx_backend_opencl.render import SYMBOL, render
 from zyx_backend_opencl.sequence import ClSequence
@@ -96,12 +96,12 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
         session = self.pool.session
         try:
             built = load_or_build(
-                self._cache, self._key(source), what, self._loaded, lambda: self._built(source, what), Fault
+                self._cache, self._key(source), what, self._loaded, lambda: self._built(source, what), ClError
             )
             function = session.kernel(built, SYMBOL)
             most, local_bytes = session.group_limits(function)
-        except Fault as error:
-            raise failure(what, error.code, CompileError) from error
+        except ClError as error:
+            raise CODES.failure(what, error.code, CompileError) from error
         check_compiled(rendered, self.name, most, local_bytes, session.device.query("local_mem_size"))
         local = rendered.threads
         threads = tuple(count * size for count, size in zip(rendered.groups, local, strict=True))

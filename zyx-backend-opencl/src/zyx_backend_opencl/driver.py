@@ -1,7 +1,7 @@
 """The foreign functions of this backend: OpenCL through pyopencl.
 
 Nothing else in the package imports pyopencl or ctypes. Importing this module loads the ICD loader, so the business card
-does not. What pyopencl raises leaves as `Fault`, of which only the code is to be used.
+does not. What pyopencl raises leaves as `ClError`, of which only the code is to be used.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from zyx.errors import DriverNotFoundError, InitializationError
-from zyx_backend_opencl.errors import LOST, code_name
+from zyx_backend_opencl.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: What pyopencl raises. Its `code` is OpenCL's; its text has more for failed builds.
-Fault: Final = cl.Error
+ClError: Final = cl.Error
 
 #: Objects of the driver. They are freed with the last reference to them.
 Memory: TypeAlias = Any
@@ -66,7 +66,7 @@ class ListedDevice:
         """Return a number that the driver tells, or `default` where it knows no such thing."""
         try:
             return int(getattr(self.native, what))
-        except (Fault, AttributeError, TypeError):
+        except (ClError, AttributeError, TypeError):
             return default
 
     def text(self, what: str) -> str:
@@ -133,9 +133,9 @@ def list_devices() -> tuple[list[ListedDevice], list[str]]:
     """
     try:
         platforms = cl.get_platforms()
-    except Fault as error:
+    except ClError as error:
         if error.code != _NO_PLATFORM:
-            raise InitializationError(f"OpenCL does not start: {code_name(error.code)}") from error
+            raise InitializationError(f"OpenCL does not start: {CODES.name(error.code)}") from error
         platforms = []
     if not platforms:
         raise DriverNotFoundError(f"no OpenCL driver is installed. {_advice()}")
@@ -144,9 +144,9 @@ def list_devices() -> tuple[list[ListedDevice], list[str]]:
     for platform in platforms:
         try:
             devices += [ListedDevice(platform, native) for native in platform.get_devices()]
-        except Fault as error:
+        except ClError as error:
             if error.code != _NO_DEVICE:
-                problems.append(f"platform {platform.name} lists no devices: {code_name(error.code)}")
+                problems.append(f"platform {platform.name} lists no devices: {CODES.name(error.code)}")
     return devices, problems
 
 
@@ -194,9 +194,9 @@ class Session:
             else:
                 self._queue = cl.CommandQueue(self._context, device.native)
                 self._transfers = cl.CommandQueue(self._context, device.native)
-        except Fault as error:
+        except ClError as error:
             raise InitializationError(
-                f"{device.name} of {device.platform} does not start: {code_name(error.code)}"
+                f"{device.name} of {device.platform} does not start: {CODES.name(error.code)}"
             ) from error
         self._timing_queue: Any = None
 
@@ -207,7 +207,7 @@ class Session:
 
     def close(self) -> None:
         """Wait for all commands."""
-        with suppress(Fault):  # of a device that was lost
+        with suppress(ClError):  # of a device that was lost
             self.finish()
 
     # ---- memory
@@ -239,17 +239,17 @@ class Session:
 
         Raises:
             BuildError: The compiler refused it.
-            Fault: The driver did.
+            ClError: The driver did.
         """
         # Not `cl.Program`, which has caches of its own and warns of everything a compiler has to say.
         built = _cl._Program(self._context, source)
         try:
             built._build(options=options.encode(), devices=[self.device.native])
-        except Fault as error:
-            if error.code in LOST:
+        except ClError as error:
+            if error.code in CODES.lost:
                 raise
             log = str(built.get_build_info(self.device.native, cl.program_build_info.LOG))
-            raise BuildError(f"{code_name(error.code)}\n{log.strip()}") from error
+            raise BuildError(f"{CODES.name(error.code)}\n{log.strip()}") from error
         return built
 
     def load(self, binary: bytes, options: str) -> Built:
@@ -423,4 +423,4 @@ class Recording:
 
 def _check(code: int, function: str) -> None:
     if code:
-        raise RecordingError(f"{function}: {code_name(code)}")
+        raise RecordingError(f"{function}: {CODES.name(code)}")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import AllocationError, TransferError
-from zyx_backend_opencl.driver import Fault, Memory
-from zyx_backend_opencl.errors import LOST, NO_BUFFER, code_name, failure
+from zyx_backend_opencl.driver import ClError, Memory
+from zyx_backend_opencl.errors import BUFFER_CODES, CODES
 from zyx_backend_opencl.work import Command, Work
 
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ class ClPool(CachingPool[Memory, Command]):
     def obtain(self, nbytes: int) -> Memory:
         try:
             return self.session.allocate(nbytes)
-        except Fault as error:
-            code = code_name(error.code)
-            raise self.refusal(code, is_lost=error.code in LOST, is_full=error.code in NO_BUFFER) from error
+        except ClError as error:
+            raise self.refused(BUFFER_CODES.fault(error.code)) from error
 
     def discard(self, memory: Memory, work: Sequence[Command]) -> None:
         pass  # the driver frees it with the last reference, when nothing uses it any more
@@ -51,14 +50,14 @@ class ClPool(CachingPool[Memory, Command]):
     def settle(self) -> None:
         try:
             self.session.finish()
-        except Fault as error:
-            raise failure(f"waiting for memory of {self.name}", error.code, AllocationError) from error
+        except ClError as error:
+            raise CODES.failure(f"waiting for memory of {self.name}", error.code, AllocationError) from error
 
     def unfinished(self, work: Sequence[Command]) -> Sequence[Command]:
         try:
             return [command for command in work if self.session.status(command.native) > 0]
-        except Fault as error:  # nobody knows whether the memory is in use, so nobody gets it
-            raise failure(f"looking at work on memory of {self.name}", error.code, AllocationError) from error
+        except ClError as error:  # nobody knows whether the memory is in use, so nobody gets it
+            raise CODES.failure(f"looking at work on memory of {self.name}", error.code, AllocationError) from error
 
     # ---- transfers
 
@@ -71,8 +70,8 @@ class ClPool(CachingPool[Memory, Command]):
         waits = self.work.natives(behind, what)
         try:
             native = self.session.write(memory, source, waits)
-        except Fault as error:
-            raise failure(what, error.code, TransferError) from error
+        except ClError as error:
+            raise CODES.failure(what, error.code, TransferError) from error
         return self.event([self.work.add(native, what, behind, TransferError, kept=source)])
 
     def pool_to_host(
@@ -85,8 +84,8 @@ class ClPool(CachingPool[Memory, Command]):
             return
         try:
             self.session.read(self.own(source).memory, target, offset, ())
-        except Fault as error:
-            raise failure(f"a download from {self.name}", error.code, TransferError) from error
+        except ClError as error:
+            raise CODES.failure(f"a download from {self.name}", error.code, TransferError) from error
 
     # ---- events
 

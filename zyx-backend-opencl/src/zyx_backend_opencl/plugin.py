@@ -36,7 +36,7 @@ class OpenclConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("opencl", __version__, (2, 0), "GPUs and CPUs with an OpenCL driver")
+    return BackendInfo("opencl", __version__, (2, 1), "GPUs and CPUs with an OpenCL driver")
 
 
 @hookimpl

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx.drivers.arguments import native_arguments
 from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
-from zyx_backend_opencl.driver import Fault
-from zyx_backend_opencl.errors import failure
+from zyx_backend_opencl.driver import ClError
+from zyx_backend_opencl.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +68,8 @@ class ClProgram(DeviceProgram):
             self._bind(args)
             native = self.pool.session.launch(self.kernel, *self.grid, waits)
             self.pool.session.flush()
-        except Fault as error:
-            raise failure(self.what, error.code, LaunchError) from error
+        except ClError as error:
+            raise CODES.failure(self.what, error.code, LaunchError) from error
         return work.add(native, self.what, behind)
 
     def timed(self, args: Sequence[Argument]) -> float:
@@ -77,8 +77,8 @@ class ClProgram(DeviceProgram):
         try:
             self._bind(args)
             return self.pool.session.timed([(self.kernel, *self.grid)])
-        except Fault as error:
-            raise failure(self.what, error.code, LaunchError) from error
+        except ClError as error:
+            raise CODES.failure(self.what, error.code, LaunchError) from error
 
     def _bind(self, args: Sequence[Argument]) -> None:
         """Set the arguments that are not those of the last launch. If one does not fit, none is set."""

@@ -18,8 +18,8 @@ from zyx.drivers.arguments import native_arguments
 from zyx.drivers.device_program import DeviceProgram
 from zyx.drivers.sequences import Outline, Recordings, outline
 from zyx.errors import LaunchError
-from zyx_backend_opencl.driver import Fault, RecordingError
-from zyx_backend_opencl.errors import failure
+from zyx_backend_opencl.driver import ClError, RecordingError
+from zyx_backend_opencl.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,8 +115,8 @@ class ClSequence(DeviceProgram):
                     return self.pool.work.add(native, self.what, behind, kept=found)
                 except RecordingError as error:
                     logger.debug("%s is queued launch by launch: %s", self.what, error)
-                except Fault as error:
-                    raise failure(self.what, error.code, LaunchError) from error
+                except ClError as error:
+                    raise CODES.failure(self.what, error.code, LaunchError) from error
         return self._queue(natives, behind)
 
     def timed(self, args: Sequence[Argument]) -> float:
@@ -131,8 +131,8 @@ class ClSequence(DeviceProgram):
         try:
             self._bind_all(natives)
             return self.pool.session.timed(self._launches(self._kernels))
-        except Fault as error:
-            raise failure(self.what, error.code, LaunchError) from error
+        except ClError as error:
+            raise CODES.failure(self.what, error.code, LaunchError) from error
 
     def let_go(self) -> None:
         """Drop recordings, which keep buffers alive."""
@@ -157,8 +157,8 @@ class ClSequence(DeviceProgram):
                 native = session.launch(kernel, *step.grid, waits)
                 waits, behind = [native], [work.add(native, what, behind)]
             session.flush()
-        except Fault as error:
-            raise failure(what, error.code, LaunchError) from error
+        except ClError as error:
+            raise CODES.failure(what, error.code, LaunchError) from error
         return behind[0]
 
     def _bind_all(self, natives: Sequence[object]) -> None:
@@ -183,8 +183,8 @@ class ClSequence(DeviceProgram):
             kernel = self.pool.session.kernel(step.built, self._function)
             for number, native in step.fixed:
                 kernel.set_arg(number, native)
-        except Fault as error:
-            raise failure(step.what, error.code, LaunchError) from error
+        except ClError as error:
+            raise CODES.failure(step.what, error.code, LaunchError) from error
         return kernel
 
     def _record(self, natives: list[Any]) -> tuple[Recording, object] | None:
@@ -199,8 +199,8 @@ class ClSequence(DeviceProgram):
         except RecordingError as error:
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             return None
-        except Fault as error:
-            raise failure(self.what, error.code, LaunchError) from error
+        except ClError as error:
+            raise CODES.failure(self.what, error.code, LaunchError) from error
 
 
 def _ready(step: Step[ClProgram]) -> Ready:

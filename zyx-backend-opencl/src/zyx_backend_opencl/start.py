@@ -84,7 +84,7 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
                 features = replace(features, subgroups="")
                 dialect = opencl_dialect(features)
             info = device_info(listed, dialect, _VERSIONS, features.subgroup_size)
-        except driver.Fault as error:
+        except driver.ClError as error:
             raise InitializationError(f"{listed.name} of {listed.platform} does not answer: {error}") from error
         recorder = None
         if config.section.command_buffers:

@@ -34,7 +34,7 @@ def swap_in_order(session: Session, dialect: Dialect, options: str, features: Fe
     """Return whether threads swap values with those that they should.
 
     Raises:
-        Fault: The driver refused something other than the program.
+        ClError: The driver refused something other than the program.
     """
     size = features.subgroup_size
     shapes = ((size, 1), (2 * size, 1), (size, 3), (size // 2, 2))

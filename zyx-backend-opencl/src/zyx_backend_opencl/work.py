@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.work_event import dependent
 from zyx.errors import LaunchError
-from zyx_backend_opencl.driver import Fault
-from zyx_backend_opencl.errors import failure
+from zyx_backend_opencl.driver import ClError
+from zyx_backend_opencl.errors import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ class Command:
         if code < 0:
             self.cause = next((command for command in self.behind if command.error is not None), None)
             if self.cause is None or self.cause.error is None:
-                self.error = failure(self.what, code, self.kind)
+                self.error = CODES.failure(self.what, code, self.kind)
             else:
                 self.error = dependent(self.what, self.cause.error)
         self.behind = ()
@@ -137,7 +137,7 @@ class Work:
         if running:
             try:
                 self._session.wait([command.native for command in running])
-            except Fault as error:
+            except ClError as error:
                 code = error.code
         with self._lock:
             if code:
@@ -169,13 +169,13 @@ class Work:
         code = 0
         try:
             self._session.finish()
-        except Fault as error:
+        except ClError as error:
             code = error.code
         with self._lock:
             self._look(code)
             self._tell([command for command in self._failed if not command.is_told])
         if code:
-            raise failure("waiting for the device", code, LaunchError)
+            raise CODES.failure("waiting for the device", code, LaunchError)
 
     def _tell(self, commands: Sequence[Command]) -> None:
         """Raise the error of the first of `commands` that failed; the others count as told as well."""
@@ -205,7 +205,7 @@ class Work:
             if not first.is_complete:
                 try:
                     code = status(first.native)
-                except Fault as error:  # it counts as failed with that, as in `_look`
+                except ClError as error:  # it counts as failed with that, as in `_look`
                     code = error.code
                 if code > 0:
                     return
@@ -220,7 +220,7 @@ class Work:
                 continue
             try:
                 status = self._session.status(command.native)
-            except Fault as error:
+            except ClError as error:
                 status = code or error.code
             if status > 0:
                 self._commands.append(command)

@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.faults import Cause, Fault
 from zyx.errors import CompileError, UnsupportedError
 from zyx.tiles.build import build_program
-from zyx_backend_tenstorrent.errors import Cause, Fault
 from zyx_backend_tenstorrent.program import TenstorrentProgram, likes_of
 from zyx_backend_tenstorrent.render import render
 
@@ -45,7 +45,7 @@ class TenstorrentDevice(DriverDevice[TenstorrentProgram]):
     def compile_nests(self, nests: Sequence[Nest], name: str) -> TenstorrentProgram:
         """Return the program of nests."""
         what = f"kernel {name} on {self.name}"
-        self.pool.check(what)
+        self.pool.work.check(what)
         program = build_program(nests, name, self._info)
         text = render(program, self.pool.servant.grid)
         try:
@@ -54,11 +54,11 @@ class TenstorrentDevice(DriverDevice[TenstorrentProgram]):
         except Fault as fault:
             if fault.cause is Cause.REFUSED:
                 raise CompileError(f"{what}: {fault}\n{text.source}") from fault
-            raise self.pool.failed(what, fault, CompileError) from fault
+            raise self.pool.work.failed(what, fault, CompileError) from fault
 
     def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
         self.pool.take(events)
-        self.pool.check(f"a launch of {program.name}")
+        self.pool.work.check(f"a launch of {program.name}")
         self.own(program).run(args)
         return self.pool.completed()
 

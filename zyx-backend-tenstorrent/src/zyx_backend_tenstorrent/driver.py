@@ -22,7 +22,7 @@ Like: TypeAlias = "tuple[tuple[int, int], DType]"
 
 
 class Servant(Protocol):
-    """One device, open. All methods return when the work is done, and raise `zyx_backend_tenstorrent.errors.Fault`.
+    """One device, open. All methods return when the work is done, and raise `zyx.drivers.faults.Fault`.
 
     Attributes:
         model: What the device is, for people.

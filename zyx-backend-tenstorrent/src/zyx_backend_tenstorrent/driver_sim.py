@@ -25,7 +25,7 @@ from ttl.sim import program as ttl_program
 from ttl.sim import ttl, ttnn
 
 from zyx import dtype as dtypes
-from zyx_backend_tenstorrent.errors import Cause, Fault
+from zyx.drivers.faults import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -30,7 +30,7 @@ import ttnn
 from ttl import kernel_runner, ttl_api
 
 from zyx import dtype as dtypes
-from zyx_backend_tenstorrent.errors import Cause, Fault
+from zyx.drivers.faults import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.faults import DeviceWork, Fault
 from zyx.drivers.work_event import CompletedEvent
-from zyx.errors import AllocationError, DeviceLostError, TransferError
+from zyx.errors import AllocationError, TransferError
 from zyx.tiles.data import Pads
 from zyx.tiles.staging import from_tiles, has_pads, shape_in_tiles, to_tiles
-from zyx_backend_tenstorrent.errors import Cause, Fault, failure
 from zyx_backend_tenstorrent.info import TILE
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from zyx.backend import Event, PoolBuffer
     from zyx.dtype import DType
-    from zyx.errors import BackendError
     from zyx.tiles.data import Matrix
     from zyx_backend_tenstorrent.driver import Servant, Tensor
 
@@ -83,7 +82,7 @@ class TenstorrentPool(CachingPool[Memory, int]):
     def __init__(self, name: str, servant: Servant) -> None:
         super().__init__(name, servant.memory_bytes)
         self.servant: Final = servant
-        self.lost: str | None = None
+        self.work: Final = DeviceWork(name.removesuffix(" memory"))
         self.staged_tiles = 0
         self._form_bytes = 0
         self._forms: OrderedDict[tuple[Memory, Matrix], None] = OrderedDict()
@@ -97,7 +96,7 @@ class TenstorrentPool(CachingPool[Memory, int]):
             raise AllocationError("the host has no memory for it") from error
 
     def allocate(self, nbytes: int) -> tuple[TenstorrentBuffer, Event]:
-        self.check(f"an allocation of {nbytes} bytes")
+        self.work.check(f"an allocation of {nbytes} bytes")
         return super().allocate(nbytes)
 
     def make_buffer(self, nbytes: int, memory: Memory, capacity: int) -> TenstorrentBuffer:
@@ -123,7 +122,7 @@ class TenstorrentPool(CachingPool[Memory, int]):
         self.take(events)
         own = self.own(target, source.nbytes)
         if source.nbytes:
-            self.check(f"an upload of {source.nbytes} bytes to {self.name}")
+            self.work.check(f"an upload of {source.nbytes} bytes to {self.name}")
             if source.nbytes < own.nbytes:
                 self._as_bytes(own.memory)
             self._forget(own.memory)
@@ -136,7 +135,7 @@ class TenstorrentPool(CachingPool[Memory, int]):
         self.take(events)
         self.check_read(source, target, offset)
         own = self.own(source)
-        self.check(f"a read of {target.nbytes} bytes of {self.name}")
+        self.work.check(f"a read of {target.nbytes} bytes of {self.name}")
         if target.nbytes:
             self._as_bytes(own.memory)
             np.frombuffer(target, np.uint8)[:] = own.memory.data[offset : offset + target.nbytes]
@@ -200,7 +199,7 @@ class TenstorrentPool(CachingPool[Memory, int]):
         try:
             from_tiles(self.servant.matrix(tensor, matrix.tile_dtype), flat, matrix, TILE)
         except Fault as fault:
-            raise self.failed(f"reading tiles of {self.name}", fault, TransferError) from fault
+            raise self.work.failed(f"reading tiles of {self.name}", fault, TransferError) from fault
         self._count(matrix)
 
     def _flat(self, buffer: TenstorrentBuffer, matrix: Matrix) -> Array:
@@ -212,7 +211,9 @@ class TenstorrentPool(CachingPool[Memory, int]):
         try:
             return self.servant.tensor(elements, matrix.tile_dtype)
         except Fault as fault:
-            raise self.failed(f"tiles of {elements.nbytes} bytes in {self.name}", fault, AllocationError) from fault
+            raise self.work.failed(
+                f"tiles of {elements.nbytes} bytes in {self.name}", fault, AllocationError
+            ) from fault
 
     def _count(self, matrix: Matrix) -> int:
         rows, columns = shape_in_tiles(matrix, TILE)
@@ -260,24 +261,10 @@ class TenstorrentPool(CachingPool[Memory, int]):
 
     def sync_events(self, events: Sequence[Event]) -> None:
         self.take(events)
-        self.check("waiting")
+        self.work.check("waiting")
 
     def completed(self) -> Event:
         return CompletedEvent(self)
-
-    # ---- a device that is lost
-
-    def check(self, what: str) -> None:
-        """Raise `DeviceLostError` if the device is lost."""
-        if self.lost is not None:
-            raise DeviceLostError(f"{what}: {self.lost}")
-
-    def failed(self, what: str, fault: Fault, kind: type[BackendError]) -> BackendError:
-        """Return the error for a fault. If the device is lost, everything after this fails too."""
-        error = failure(what, fault, kind)
-        if fault.cause is Cause.LOST:
-            self.lost = f"the device of {self.name} is lost ({fault})"
-        return error
 
     def trim(self) -> int:
         """Drop the tiles that the bytes have, too; return how many bytes all that was kept took."""

@@ -8,12 +8,12 @@ import numpy as np
 
 from zyx.drivers.arguments import Parameter, check_arguments
 from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.faults import Fault
 from zyx.errors import LaunchError
 from zyx.tiles.data import LaunchArgument, Matrix
 from zyx.tiles.places import blocks_in_order, tiles_moved
 from zyx.tiles.run import run_program
 from zyx.tiles.staging import constant_tiles, shape_in_tiles, to_tiles
-from zyx_backend_tenstorrent.errors import Fault
 from zyx_backend_tenstorrent.info import TILE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TenstorrentProgram(DeviceProgram):
             self.pool.servant.run(self._operation, [*tensors, *self._likes, *self._doubts.values()])
             holds = not any(self.pool.servant.matrix(doubt, dtype).any() for dtype, doubt in self._doubts.items())
         except Fault as fault:
-            raise self.pool.failed(self.what, fault, LaunchError) from fault
+            raise self.pool.work.failed(self.what, fault, LaunchError) from fault
         if not holds:
             self._run_on_host(given)
             return

@@ -6,9 +6,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from zyx.drivers.faults import Fault, failure
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_tenstorrent.device import TenstorrentDevice
-from zyx_backend_tenstorrent.errors import Fault, failure
 from zyx_backend_tenstorrent.info import device_info
 from zyx_backend_tenstorrent.memory import TenstorrentPool
 from zyx_backend_tenstorrent.version import __version__

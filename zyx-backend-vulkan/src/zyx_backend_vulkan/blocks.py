@@ -10,8 +10,8 @@ from bisect import insort
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.drivers.faults import Cause, Fault
 from zyx_backend_vulkan.driver_memory import ALIGNMENT, described
-from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
     import numpy as np

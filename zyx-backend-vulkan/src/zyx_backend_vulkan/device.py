@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from zyx.drivers.arguments import native_arguments
 from zyx.drivers.cached_build import digest, load_or_build
 from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.faults import Fault
 from zyx.drivers.limits import check_limits
 from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import CompileError, DeviceLostError, LaunchError, UnsupportedError
-from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.program import KernelProgram, VulkanProgram, bindings_of
 from zyx_backend_vulkan.render import Rendered, render
 from zyx_backend_vulkan.sequence import VulkanSequence

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import vulkan
 from vulkan._vulkan import ffi, lib
 
-from zyx_backend_vulkan.errors import Fault
+from zyx_backend_vulkan.errors import CODES, EXTENSION_NOT_PRESENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -155,7 +155,7 @@ def listed(of: str, function: Callable[..., int | None], *args: Native) -> list[
 def check(code: int, function: str) -> None:
     """Raise the `Fault` of a function of Vulkan, unless `code`, which it returned, is no error."""
     if code < _SUCCESS:
-        raise Fault.of(code, function)
+        raise CODES.fault(code, function)
 
 
 def device_function(device: Native, name: str) -> Native:
@@ -166,5 +166,5 @@ def device_function(device: Native, name: str) -> Native:
     """
     address = lib.vkGetDeviceProcAddr(device, ffi.new("char[]", name.encode()))
     if address == NULL:
-        raise Fault.of(-7, f"vkGetDeviceProcAddr of {name}")
+        raise CODES.fault(EXTENSION_NOT_PRESENT, f"vkGetDeviceProcAddr of {name}")
     return ffi.cast(f"PFN_{name}", address)

@@ -6,11 +6,11 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from zyx.drivers.faults import Fault
 from zyx.errors import InitializationError
 from zyx_backend_vulkan.driver import NULL, check, device_function, lib, owned, struct
 from zyx_backend_vulkan.driver_features import Features
 from zyx_backend_vulkan.driver_queue import Queue
-from zyx_backend_vulkan.errors import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.drivers.faults import Fault
 from zyx.drivers.vulkan_loader import quiet
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_vulkan.driver import NULL, ffi, lib, listed, owned, struct
 from zyx_backend_vulkan.driver_features import Features, Properties
 from zyx_backend_vulkan.driver_validation import EXTENSION, LAYER, Messages, check_layer
-from zyx_backend_vulkan.errors import Fault
 
 if TYPE_CHECKING:
     from zyx_backend_vulkan.driver import Native

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from zyx.drivers.faults import Cause, Fault
 from zyx_backend_vulkan.driver import NULL, WHOLE, check, ffi, lib, owned, struct
 from zyx_backend_vulkan.driver_instance import CPU
-from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

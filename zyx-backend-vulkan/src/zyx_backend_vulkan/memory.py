@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 import numpy as np
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.staging import PIECE_BYTES, Staging
 from zyx.drivers.work_event import CompletedEvent, WorkEvent
 from zyx.errors import AllocationError, BackendError, DeviceLostError, TransferError
 from zyx_backend_vulkan.blocks import Blocks, Memory
-from zyx_backend_vulkan.errors import Cause, Fault
 from zyx_backend_vulkan.work import Lane, Ticket, Tickets, Work, finish_all
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class VulkanPool(CachingPool[Memory, Ticket]):
         except Fault as fault:
             if fault.cause is Cause.LOST:
                 raise self.work.failed(f"an allocation of {nbytes} bytes", fault, AllocationError) from fault
-            raise self.refusal(str(fault), is_lost=False, is_full=fault.cause is Cause.MEMORY) from fault
+            raise self.refused(fault) from fault
         finally:
             self._available = self.heaps.available_bytes()
 

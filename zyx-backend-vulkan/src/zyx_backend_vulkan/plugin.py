@@ -40,7 +40,7 @@ class VulkanConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("vulkan", __version__, (2, 0), "GPUs and CPUs with a Vulkan driver, by SPIR-V")
+    return BackendInfo("vulkan", __version__, (2, 1), "GPUs and CPUs with a Vulkan driver, by SPIR-V")
 
 
 @hookimpl

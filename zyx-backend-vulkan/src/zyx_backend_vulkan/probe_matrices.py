@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from zyx import dtype as dtypes
+from zyx.drivers.faults import Fault
 from zyx.errors import BackendError, DeviceLostError
 from zyx.kernel import data as k
 from zyx.kernel.build import Builder
 from zyx.kernel.wmma import DIMENSIONS, WARP, fragment_lanes, fragment_positions, multiply_fragments
 from zyx.ops import BinaryOp
-from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.render_code import Code
 from zyx_backend_vulkan.render_matrices import USES, component_type, matrix_type
 from zyx_backend_vulkan.spirv_table import NAMES

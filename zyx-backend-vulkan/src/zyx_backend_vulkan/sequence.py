@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from zyx.drivers.arguments import native_arguments
+from zyx.drivers.faults import Fault
 from zyx.drivers.sequences import Outline, Recordings, outline
-from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.program import KernelProgram, VulkanProgram
 
 if TYPE_CHECKING:

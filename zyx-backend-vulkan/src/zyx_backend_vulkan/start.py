@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from zyx.drivers.faults import Fault
 from zyx.drivers.opening import is_named, open_each
 from zyx.errors import BackendError, InitializationError, NoDeviceError
 from zyx_backend_vulkan import driver, driver_instance
@@ -12,7 +13,6 @@ from zyx_backend_vulkan.device import VulkanDevice
 from zyx_backend_vulkan.driver_device import Session
 from zyx_backend_vulkan.driver_memory import Heaps
 from zyx_backend_vulkan.driver_programs import Pipelines
-from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.info import device_info, listed_products, target_of
 from zyx_backend_vulkan.memory import VulkanPool
 from zyx_backend_vulkan.probes import tried

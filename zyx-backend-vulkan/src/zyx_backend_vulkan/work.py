@@ -18,9 +18,9 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from zyx.drivers.faults import NAMED, Cause, DeviceWork, Fault
 from zyx.drivers.work_event import QueuedEvent, dependent
-from zyx.errors import BackendError, DeviceLostError, LaunchError
-from zyx_backend_vulkan.errors import Cause, Fault, failure
+from zyx.errors import BackendError, LaunchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,8 +48,6 @@ _TOGETHER: Final = 16
 _MOST_IN_FLIGHT: Final = 256
 #: How long the driver is asked to wait, before it is looked whether the device was lost to another thread: 1 s.
 _PATIENCE_NS: Final = 1_000_000_000
-#: How many kernels an error text names.
-_NAMED: Final = 4
 #: How many failures are remembered, for those who wait later.
 _REMEMBERED: Final = 64
 
@@ -98,41 +96,22 @@ class _Submission:
         self.is_refused = False
 
 
-class Work:
+class Work(DeviceWork):
     """What the lanes of one device have in common.
 
-    Args:
-        name: Of the device, for error texts.
-
     Attributes:
-        lost: Why nothing can run any more; None as long as it can.
         lanes: Its lanes.
         lock: For who records, in whichever lane: they wait for one another.
     """
 
     def __init__(self, name: str) -> None:
-        self.name: Final = name
+        super().__init__(name)
         self.lock: Final = RLock()
-        self.lost: str | None = None
         self.lanes: list[Lane] = []
         self._untold: BackendError | None = None
 
-    def check(self, what: str) -> None:
-        """Raise `DeviceLostError` if the device is lost."""
-        if self.lost is not None:
-            raise DeviceLostError(f"{what}: {self.lost}")
-
-    def failed(self, what: str, fault: Fault, kind: type[BackendError]) -> BackendError:
-        """Return the error for a fault. If the device is lost, everything after this fails too."""
-        if fault.cause is not Cause.LOST:
-            return failure(what, fault, kind)
-        if self.lost is None:
-            names = list(dict.fromkeys(name for lane in self.lanes for name in lane.names))
-            running = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-            self.lost = (
-                f"device {self.name} is lost" + (f"; it was running {running}" if running else "") + f" ({fault})"
-            )
-        return DeviceLostError(f"{what}: {self.lost}")
+    def running(self) -> list[str]:
+        return [name for lane in self.lanes for name in lane.names]
 
     def owe(self, error: BackendError) -> None:
         """Note a failure of work whose caller has gone on: the next wait tells it."""
@@ -343,7 +322,7 @@ class Lane:
     def _refused(self, last: int, fault: Fault, kind: type[BackendError]) -> BackendError:
         """Note that the submission up to `last` does not run, and return its error."""
         names = list(dict.fromkeys(self._next.names))
-        error = self.work.failed(", ".join(names[:_NAMED]), fault, kind)
+        error = self.work.failed(", ".join(names[:NAMED]), fault, kind)
         self._failures.append((self._submitted + 1, last, error))
         if len(self._next.names) > 1:  # those whose callers have gone on
             self.work.owe(error)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.arguments import check_arguments
 from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.limits import check_limits
 from zyx.errors import CompileError, LaunchError, UnsupportedError
-from zyx_backend_wgpu.errors import Cause, Fault
 from zyx_backend_wgpu.program import WgpuProgram
 from zyx_backend_wgpu.render import Rendered, render
 from zyx_backend_wgpu.sequence import WgpuSequence

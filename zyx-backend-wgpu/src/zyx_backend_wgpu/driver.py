@@ -17,10 +17,10 @@ import wgpu
 from wgpu.backends import wgpu_native
 from wgpu.backends.wgpu_native import _api, _helpers, extras
 
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.vulkan_loader import quiet
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WORD, WRITE, Memory
-from zyx_backend_wgpu.errors import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

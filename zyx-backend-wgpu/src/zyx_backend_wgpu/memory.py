@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.faults import Cause, Fault
 from zyx.drivers.work_event import CompletedEvent, WorkEvent
 from zyx.errors import AllocationError, TransferError
 from zyx_backend_wgpu.bindings import WORD, Memory
-from zyx_backend_wgpu.errors import Cause, Fault
 from zyx_backend_wgpu.work import Work
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class WgpuPool(CachingPool[Memory, int]):
             return self.session.allocate(nbytes)
         except Fault as fault:
             if fault.cause is Cause.MEMORY:
-                raise AllocationError(fault.cause.value) from fault
+                raise self.refused(fault) from fault
             raise self.work.failed(f"an allocation of {nbytes} bytes", fault, AllocationError) from fault
 
     def allocate(self, nbytes: int) -> tuple[WgpuBuffer, Event]:

@@ -40,7 +40,7 @@ class WgpuConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("wgpu", __version__, (2, 0), "GPUs through Vulkan, Metal or Direct3D 12, by WebGPU")
+    return BackendInfo("wgpu", __version__, (2, 1), "GPUs through Vulkan, Metal or Direct3D 12, by WebGPU")
 
 
 @hookimpl

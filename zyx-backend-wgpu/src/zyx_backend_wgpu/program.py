@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from zyx.drivers.arguments import check_arguments, scalar_bytes
 from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.faults import Fault
 from zyx.errors import LaunchError
 from zyx_backend_wgpu.bindings import WORD, Dispatch
-from zyx_backend_wgpu.errors import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

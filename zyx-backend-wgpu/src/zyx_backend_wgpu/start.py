@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from zyx.drivers.faults import Fault
 from zyx.drivers.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_wgpu import driver, driver_vulkan
 from zyx_backend_wgpu.device import WgpuDevice
-from zyx_backend_wgpu.errors import Fault
 from zyx_backend_wgpu.info import FEATURES, LEAST_LIMITS, device_info, language_of, max_buffer_bytes
 from zyx_backend_wgpu.memory import WgpuPool
 from zyx_backend_wgpu.version import __version__

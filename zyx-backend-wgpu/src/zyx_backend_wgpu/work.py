@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import DeviceLostError, LaunchError
-from zyx_backend_wgpu.errors import Cause, Fault, failure
+from zyx.drivers.faults import DeviceWork, Fault
+from zyx.errors import LaunchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,11 +34,9 @@ if TYPE_CHECKING:
 
 #: After so many submissions nobody waited for, the next one waits for half of them: the driver keeps what they use.
 _MOST_IN_FLIGHT: Final = 512
-#: How many kernels an error text names.
-_NAMED: Final = 4
 
 
-class Work:
+class Work(DeviceWork):
     """The work of one device.
 
     Args:
@@ -46,13 +44,11 @@ class Work:
         queue: Where it runs.
 
     Attributes:
-        lost: Why nothing can run any more; None as long as it can.
         complete: The last ticket that is known to be complete.
     """
 
     def __init__(self, name: str, queue: Queue) -> None:
-        self.name: Final = name
-        self.lost: str | None = None
+        super().__init__(name)
         self._queue: Final = queue
         self._ticket = 0
         self._submitted = 0  # the last ticket that was submitted
@@ -121,19 +117,8 @@ class Work:
         self._submitted = self._ticket
         self._ended(self._ticket)
 
-    def check(self, what: str) -> None:
-        """Raise `DeviceLostError` if the device is lost."""
-        if self.lost is not None:
-            raise DeviceLostError(f"{what}: {self.lost}")
-
-    def failed(self, what: str, fault: Fault, kind: type[BackendError]) -> BackendError:
-        """Return the error for a fault. If the device is lost, everything after this fails too."""
-        if fault.cause is not Cause.LOST:
-            return failure(what, fault, kind)
-        names = list(dict.fromkeys(name for _, _, name in self._running))
-        running = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        self.lost = f"device {self.name} is lost" + (f"; it was running {running}" if running else "") + f" ({fault})"
-        return DeviceLostError(f"{what}: {self.lost}")
+    def running(self) -> list[str]:
+        return [name for _, _, name in self._running]
 
     def _ended(self, ticket: int) -> None:
         self.complete = max(self.complete, ticket)

@@ -11,12 +11,15 @@ from zyx.backend.info import DeviceInfo, full_capability
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
 from zyx.drivers.device_program import DeviceProgram
 from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.faults import Cause, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Event, PoolBuffer, Program
     from zyx.drivers.arguments import Parameter
+
+_CAUSES = {"GONE": Cause.LOST, "FULL": Cause.MEMORY}
 
 
 class ListPool(CachingPool[int, str]):
@@ -42,7 +45,8 @@ class ListPool(CachingPool[int, str]):
     def obtain(self, nbytes: int) -> int:
         code = self.refusals.pop(0) if self.refusals else ""
         if code:
-            raise self.refusal(code, is_lost=code == "GONE", is_full=code == "FULL") from OSError(code)
+            fault = Fault(_CAUSES.get(code, Cause.REFUSED), code)
+            raise self.refused(fault) from fault
         self.made.append(len(self.made))
         self.log.append(f"obtain {nbytes}")
         return self.made[-1]

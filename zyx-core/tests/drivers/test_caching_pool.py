@@ -7,6 +7,7 @@ import gc
 import pytest
 
 from zyx.builtin.host import HostPool
+from zyx.drivers.faults import Fault
 from zyx.drivers.work_event import CompletedEvent, WorkEvent, dependent
 from zyx.errors import (
     AllocationError,
@@ -100,7 +101,7 @@ class TestDriver:
         pool.refusals = [code, code]
         with pytest.raises(AllocationError, match=rf"no room for 100 bytes: {why}, {code}; {before} of ") as refused:
             pool.allocate(100)
-        assert isinstance(refused.value.__cause__, OSError)
+        assert isinstance(refused.value.__cause__, Fault)
         assert pool.free_bytes == before
 
     def test_a_lost_device_is_not_asked_again(self, pool):

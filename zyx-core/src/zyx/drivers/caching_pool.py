@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from zyx.backend.pool import MemoryPool, PoolBuffer
+from zyx.drivers.faults import Cause
 from zyx.drivers.idle_memory import IdleMemory, rounded
 from zyx.drivers.work_event import CompletedEvent, WorkEvent
 from zyx.errors import AllocationError, DeviceLostError, InvalidBufferError, InvalidEventError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.event import Event
+    from zyx.drivers.faults import Fault
     from zyx.errors import BackendError
 
 MemoryT = TypeVar("MemoryT")
@@ -98,6 +100,10 @@ class CachingPool(MemoryPool, Generic[MemoryT, WorkT]):
         if is_lost:
             return DeviceLostError(f"pool {self.name}: the device is lost, {code}")
         return AllocationError(f"{'the driver has none' if is_full else 'the driver refused'}, {code}")
+
+    def refused(self, fault: Fault) -> BackendError:
+        """Return what `obtain` is to raise for a fault; see `refusal`."""
+        return self.refusal(str(fault), is_lost=fault.cause is Cause.LOST, is_full=fault.cause is Cause.MEMORY)
 
     @abstractmethod
     def discard(self, memory: MemoryT, work: Sequence[WorkT]) -> None:

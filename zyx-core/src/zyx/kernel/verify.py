@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import VerifyError
 from zyx.kernel import data as k
-from zyx.kernel.fault import Fault
+from zyx.kernel.breach import Breach
 from zyx.kernel.text import print_excerpt, print_op
 from zyx.kernel.verify_access import check_bounds, check_participation
 from zyx.kernel.verify_types import check_types
@@ -52,17 +52,17 @@ def verify(kernel: Kernel) -> None:
     """
     # Later checks take for granted what earlier ones have found to hold.
     checks = (_check_regions, _check_operands, _check_order, check_types, check_participation, check_bounds)
-    for fault in itertools.chain.from_iterable(check(kernel) for check in checks):
+    for breach in itertools.chain.from_iterable(check(kernel) for check in checks):
         if not kernel.ops:
-            raise VerifyError(f"kernel {kernel.name}, rule {fault.rule}: {fault.text}")
-        line = print_op(fault.position, kernel.ops[fault.position])
+            raise VerifyError(f"kernel {kernel.name}, rule {breach.rule}: {breach.text}")
+        line = print_op(breach.position, kernel.ops[breach.position])
         raise VerifyError(
-            f"kernel {kernel.name}, rule {fault.rule}, operation {fault.position} ({line}): {fault.text}\n"
-            f"{print_excerpt(kernel.ops, fault.position)}"
+            f"kernel {kernel.name}, rule {breach.rule}, operation {breach.position} ({line}): {breach.text}\n"
+            f"{print_excerpt(kernel.ops, breach.position)}"
         )
 
 
-def _check_regions(kernel: Kernel) -> Iterator[Fault]:
+def _check_regions(kernel: Kernel) -> Iterator[Breach]:
     openers: list[int] = []
     for number, op in enumerate(kernel.ops):
         if isinstance(op, k.Loop | k.If):
@@ -70,12 +70,12 @@ def _check_regions(kernel: Kernel) -> Iterator[Fault]:
         elif isinstance(op, k.EndLoop | k.EndIf):
             wanted = k.Loop if isinstance(op, k.EndLoop) else k.If
             if not openers or not isinstance(kernel.ops[openers.pop()], wanted):
-                yield Fault(2, number, f"the innermost open region is no {wanted.__name__}")
+                yield Breach(2, number, f"the innermost open region is no {wanted.__name__}")
     for number in openers:
-        yield Fault(2, number, "this region is never closed")
+        yield Breach(2, number, "this region is never closed")
 
 
-def _check_operands(kernel: Kernel) -> Iterator[Fault]:
+def _check_operands(kernel: Kernel) -> Iterator[Breach]:
     visible = [False] * len(kernel.ops)
     regions: list[list[int]] = [[]]
     for number, op in enumerate(kernel.ops):
@@ -85,14 +85,14 @@ def _check_operands(kernel: Kernel) -> Iterator[Fault]:
         array = op.source if isinstance(op, k.Load) else op.target if isinstance(op, k.Store | k.Atomic) else None
         for position, operand in enumerate(k.operands(op)):
             if not 0 <= operand < number:
-                yield Fault(1, number, f"operand %{operand} is no earlier operation")
+                yield Breach(1, number, f"operand %{operand} is no earlier operation")
             elif not visible[operand]:
-                yield Fault(1, number, f"operand %{operand} is defined in a region that has ended")
+                yield Breach(1, number, f"operand %{operand} is defined in a region that has ended")
             elif position == 0 and array is not None:
                 if not isinstance(kernel.ops[operand], k.Define):
-                    yield Fault(1, number, f"what it accesses, %{operand}, is no array")
+                    yield Breach(1, number, f"what it accesses, %{operand}, is no array")
             elif not isinstance(kernel.ops[operand], k.Value):
-                yield Fault(1, number, f"operand %{operand} is no value")
+                yield Breach(1, number, f"operand %{operand} is no value")
         if isinstance(op, k.Loop | k.If):
             regions.append([])
         visible[number] = True
@@ -106,26 +106,26 @@ def _phase(op: Op) -> int:
     return 0 if isinstance(op, k.Variable) else 2
 
 
-def _check_order(kernel: Kernel) -> Iterator[Fault]:
+def _check_order(kernel: Kernel) -> Iterator[Breach]:
     phase = 0
     names: set[str] = set()
     axes: set[tuple[k.Axis, int]] = set()
     if not f"_{kernel.name}".isidentifier() or not kernel.name:  # `2_sum_8x200` begins with how many share a launch
-        yield Fault(5, 0, f"the kernel's name {kernel.name!r} has more than letters, digits and underscores, or none")
+        yield Breach(5, 0, f"the kernel's name {kernel.name!r} has more than letters, digits and underscores, or none")
     for number, op in enumerate(kernel.ops):
         if _phase(op) < phase:
-            yield Fault(3, number, "params come before other arrays, and these before the body")
+            yield Breach(3, number, "params come before other arrays, and these before the body")
         phase = _phase(op)
         match op:
             case k.Variable(name=name):
                 if not name.isidentifier() or name in names:
-                    yield Fault(5, number, f"{name!r} is no identifier, or names another variable too")
+                    yield Breach(5, number, f"{name!r} is no identifier, or names another variable too")
                 names.add(name)
             case k.Index(axis=axis, number=axis_number):
                 if (axis, axis_number) in axes:
-                    yield Fault(7, number, f"{axis.value} axis {axis_number} has an Index already")
+                    yield Breach(7, number, f"{axis.value} axis {axis_number} has an Index already")
                 axes.add((axis, axis_number))
             case _:
                 pass
     if not any(isinstance(param, k.Define) and param.mutable for param in kernel.params):
-        yield Fault(4, 0, "no param is mutable, so nothing can come of it")
+        yield Breach(4, 0, "no param is mutable, so nothing can come of it")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zyx.kernel import data as k
 from zyx.kernel.bounds import Bounds
-from zyx.kernel.fault import Fault
+from zyx.kernel.breach import Breach
 from zyx.kernel.wmma import WARP
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zyx.kernel.data import Kernel, ValueId
 
 
-def check_participation(kernel: Kernel) -> Iterator[Fault]:
+def check_participation(kernel: Kernel) -> Iterator[Breach]:
     """Yield what breaks rule 12, given that the rules before hold."""
     varying: set[ValueId] = set()
     regions: list[bool] = []
@@ -33,17 +33,19 @@ def check_participation(kernel: Kernel) -> Iterator[Fault]:
                 regions.pop()
             case k.Barrier() | k.Swap() | k.Wmma():
                 if any(regions):
-                    yield Fault(12, number, "the threads of a group may differ in whether they get here")
+                    yield Breach(12, number, "the threads of a group may differ in whether they get here")
                 together = 1 if isinstance(op, k.Barrier) else op.threads if isinstance(op, k.Swap) else WARP
                 if (local_shape[0] if local_shape else 1) % together:
-                    yield Fault(12, number, f"the local axes are {local_shape}; the first is no multiple of {together}")
+                    yield Breach(
+                        12, number, f"the local axes are {local_shape}; the first is no multiple of {together}"
+                    )
                 varying.add(number)
             case _:
                 if any(operand in varying for operand in k.operands(op)):
                     varying.add(number)
 
 
-def check_bounds(kernel: Kernel) -> Iterator[Fault]:
+def check_bounds(kernel: Kernel) -> Iterator[Breach]:
     """Yield what breaks rule 13, given that the rules before hold."""
     bounds = Bounds()
     for number, op in enumerate(kernel.ops):
@@ -60,7 +62,7 @@ def check_bounds(kernel: Kernel) -> Iterator[Fault]:
         reached = _reached(bounds, op, lanes, 1 if define.memory is not k.Memory.REGISTER else 0, define.length)
         if reached is not None:
             text = f"it may access elements {reached[0]} to {reached[1]} of %{array}, which has {define.length}"
-            yield Fault(13, number, text)
+            yield Breach(13, number, text)
         bounds.add(op)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.kernel import data as k
-from zyx.kernel.fault import Fault
+from zyx.kernel.breach import Breach
 from zyx.kernel.wmma import DIMENSIONS, fragment_lanes
 from zyx.ops import COMPARISONS, binary_ops, reduce_ops, unary_ops
 
@@ -22,15 +22,15 @@ SWAPPED_BITS: Final = (32, 64)
 Findings: TypeAlias = "Iterator[tuple[int, str]]"
 
 
-def check_types(kernel: Kernel) -> Iterator[Fault]:
+def check_types(kernel: Kernel) -> Iterator[Breach]:
     """Yield what breaks rules 6 to 11, given that rules 1 to 3 hold."""
     for number, op in enumerate(kernel.ops):
         if isinstance(op, k.Value) and not op.type.lanes >= 1:
-            yield Fault(9, number, f"{op.type.lanes} lanes")
+            yield Breach(9, number, f"{op.type.lanes} lanes")
         check = _CHECKS.get(type(op))
         if check is not None:
             for rule, text in check(op, kernel.ops):
-                yield Fault(rule, number, text)
+                yield Breach(rule, number, text)
 
 
 def _type(ops: Sequence[Op], value: ValueId) -> Type:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Fault(NamedTuple):
+class Breach(NamedTuple):
     """Where a kernel breaks which rule.
 
     Attributes:
