@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,18 @@ import numpy as np
 import pytest
 from every_driver.fixtures import Card, add  # noqa: F401
 
+from zyx.drivers.faults import Cause
 from zyx.errors import NoDeviceError
 from zyx.testing.opening import open_runtime
+from zyx_backend_cuda.errors import CODES
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `fake_driver`, which is no test
 
-from fake_driver import FakeCompiler, FakeSession, fake_cuda
+from fake_driver import BAD_ADDRESS, BAD_IMAGE, NO_MEMORY, FakeCompiler, FakeSession, fake_cuda
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
@@ -108,6 +112,23 @@ def values() -> Callable[[CudaBuffer], set[int]]:
         return set(result.tolist())
 
     return read
+
+
+@pytest.fixture
+def refusing(session: FakeSession) -> Callable[[str, Cause], AbstractContextManager[str]]:
+    codes = {Cause.LOST: BAD_ADDRESS, Cause.MEMORY: NO_MEMORY, Cause.REFUSED: BAD_IMAGE}
+
+    @contextmanager
+    def refuse(call: str, cause: Cause) -> Iterator[str]:
+        session.refusals[call] = [codes[cause]]
+        yield CODES.name(codes[cause])
+
+    return refuse
+
+
+@pytest.fixture
+def scarce(session: FakeSession, pool: CudaPool) -> tuple[CudaPool, Callable[[int], None]]:
+    return pool, lambda count: session.refusals.update(allocate=[NO_MEMORY] * count)
 
 
 @pytest.fixture(scope="session")

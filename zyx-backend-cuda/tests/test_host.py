@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from fake_driver import NO_MEMORY, FakeCompiler, FakeSession, fake_cuda
+from every_driver.refusals import *  # noqa: F403
+from fake_driver import FakeCompiler, FakeSession, fake_cuda
 
 import zyx
 from zyx.backend import Launch, Slot
 from zyx.drivers.staging import PIECE_BYTES, RING_BYTES, Staging
-from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, TransferError
+from zyx.errors import CompileError, DeviceLostError
 from zyx.runtime.runtime import use
 from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
@@ -273,35 +274,6 @@ def test_a_source_that_is_refused_is_an_error_with_the_log(
         device.compile(add(1, "poor"))
 
 
-@pytest.mark.parametrize(
-    ("code", "kinds"),
-    [
-        (ILLEGAL_ADDRESS, (DeviceLostError, DeviceLostError, DeviceLostError)),
-        (NO_MEMORY, (AllocationError, AllocationError, AllocationError)),
-        (INVALID_VALUE, (LaunchError, TransferError, TransferError)),
-    ],
-)
-def test_calls_that_the_driver_refuses_are_errors_of_the_right_kind_and_change_nothing(
-    device: CudaDevice, pool: CudaPool, session: FakeSession, add, integers, values, code: int, kinds
-):
-    program, buffer = device.compile(add(1, "unlucky")), integers(pool, 5)
-    calls: dict[str, Callable[[], object]] = {
-        "launch": lambda: device.launch(program, [buffer], [pool.completed()]),
-        "upload": lambda: pool.host_to_pool(memoryview(bytes(4)), buffer, [pool.completed()]),
-        "download": lambda: pool.pool_to_host(buffer, memoryview(bytearray(4))),
-    }
-    for (name, call), kind in zip(calls.items(), kinds, strict=True):
-        session.refusals[name] = [code]
-        with pytest.raises(kind) as refused:
-            call()
-        assert ("kernel unlucky on cuda:0" if name == "launch" else pool.name) in str(refused.value)
-        assert f"({code})" in str(refused.value)
-    assert values(buffer) == {5}
-    pool.sync_events([device.launch(program, [buffer])])
-    assert values(buffer) == {6}
-    assert session.depth == 0
-
-
 def test_a_kernel_that_fails_is_named_by_whoever_waits(
     device: CudaDevice, pool: CudaPool, session: FakeSession, add, integers
 ):
@@ -337,20 +309,6 @@ def test_after_a_device_is_lost_every_call_says_so(
             call()
     assert session.is_closed
     assert session.depth == 0
-
-
-def test_idle_memory_goes_back_before_an_allocation_fails(pool: CudaPool, session: FakeSession):
-    buffer, _ = pool.allocate(1 << 20)
-    pool.deallocate(buffer)
-    session.refusals["allocate"] = [NO_MEMORY]
-    larger, _ = pool.allocate(1 << 24)
-    assert session.calls.count("free") == 1
-    before = pool.free_bytes
-    session.refusals["allocate"] = [NO_MEMORY, NO_MEMORY]
-    with pytest.raises(AllocationError, match=rf"cuda:0 memory has no room for 99999999 bytes: .*{before} of"):
-        pool.allocate(99_999_999)
-    assert pool.free_bytes == before
-    pool.deallocate(larger)
 
 
 @pytest.mark.parametrize("linked", [True, False])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from every_driver.refusals import *  # noqa: F403
 from fake_hip import COUNT, values
 
 from zyx.backend import Launch, Slot
+from zyx.drivers.faults import Cause
 from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, TransferError
+from zyx_backend_hip.errors import CODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from fake_hip import Fake
@@ -184,25 +189,32 @@ def test_the_current_device_of_the_thread_stays_what_it_was(fresh: Callable[...,
             assert now.value == wanted
 
 
-def test_memory_that_runs_out_is_an_error_with_numbers(pool: HipPool, fake: Fake):
+def test_memory_that_runs_out_is_an_error_with_numbers(pool: HipPool):
     free = pool.free_bytes
     with pytest.raises(AllocationError, match=rf"hip:0 memory has no room for {free + 1} bytes: {free} of"):
         pool.allocate(free + 1)
-    fake.fail("hipMalloc", OUT_OF_MEMORY)
-    fake.fail("hipMalloc", OUT_OF_MEMORY)
-    with pytest.raises(AllocationError, match="the driver has none, hipMalloc: hipErrorOutOfMemory"):
-        pool.allocate(1 << 20)
-    assert pool.free_bytes == free
 
 
-def test_memory_that_is_kept_goes_back_when_the_driver_has_none(pool: HipPool, fake: Fake):
-    buffer, _ = pool.allocate(1 << 20)
-    pool.deallocate(buffer)
-    freed = fake.count("hipFree")
-    fake.fail("hipMalloc", OUT_OF_MEMORY)
-    again, _ = pool.allocate(1 << 22)
-    assert fake.count("hipFree") == freed + 1
-    pool.deallocate(again)
+@pytest.fixture
+def refusing(fake: Fake) -> Callable[[str, Cause], AbstractContextManager[str]]:
+    codes = {Cause.LOST: ILLEGAL_ADDRESS, Cause.MEMORY: OUT_OF_MEMORY, Cause.REFUSED: INVALID_VALUE}
+    functions = {"launch": "hipModuleLaunchKernel", "upload": "hipMemcpyHtoDAsync", "download": "hipMemcpyDtoHAsync"}
+
+    @contextmanager
+    def refuse(call: str, cause: Cause) -> Iterator[str]:
+        fake.fail(functions[call], codes[cause])
+        yield f"{functions[call]}: {CODES.name(codes[cause])}"
+
+    return refuse
+
+
+@pytest.fixture
+def scarce(fake: Fake, pool: HipPool) -> tuple[HipPool, Callable[[int], None]]:
+    def refuse(count: int) -> None:
+        for _ in range(count):
+            fake.fail("hipMalloc", OUT_OF_MEMORY)
+
+    return pool, refuse
 
 
 def test_a_lost_device_is_named_with_the_work_that_it_was_lost_in(

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import gc
 import weakref
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyopencl
 import pytest
+from every_driver.refusals import *  # noqa: F403
 from refused import Refused
 
-from zyx.errors import AllocationError, DeviceLostError, LaunchError, TransferError
+from zyx.drivers.faults import Cause
+from zyx.errors import AllocationError, DeviceLostError, LaunchError
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
 from zyx.settings.load import load_settings
 from zyx_backend_opencl import driver, start
+from zyx_backend_opencl.errors import CODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from zyx.kernel.data import Kernel
     from zyx_backend_opencl.device import ClDevice
     from zyx_backend_opencl.memory import ClBuffer, ClPool
 
-NO_PLATFORM, NO_DEVICE, OUT_OF_RESOURCES, LOST = -1001, -1, -5, -36
+NO_PLATFORM, NO_DEVICE, NO_MEMORY, OUT_OF_RESOURCES, LOST = -1001, -1, -4, -5, -36
 
 
 class FakeDevice:
@@ -292,44 +297,40 @@ def test_a_driver_that_crashes_where_threads_call_it_at_once_is_called_by_one(
     backends.close()
 
 
+@pytest.fixture
+def refusing(pool: ClPool, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Cause], AbstractContextManager[str]]:
+    codes = {Cause.LOST: LOST, Cause.MEMORY: NO_MEMORY, Cause.REFUSED: OUT_OF_RESOURCES}
+    names = {"launch": "launch", "upload": "write", "download": "read"}
+
+    @contextmanager
+    def refuse_one(call: str, cause: Cause) -> Iterator[str]:
+        with monkeypatch.context() as patch:
+            patch.setitem(vars(pool.session), names[call], refuse(codes[cause]))
+            yield CODES.name(codes[cause])
+
+    return refuse_one
+
+
+@pytest.fixture
+def scarce(pool: ClPool, monkeypatch: pytest.MonkeyPatch) -> tuple[ClPool, Callable[[int], None]]:
+    pool.trim()
+    allocate, left = pool.session.allocate, [0]
+
+    def call(nbytes: int) -> object:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise Refused(NO_MEMORY)
+        return allocate(nbytes)
+
+    monkeypatch.setitem(vars(pool.session), "allocate", call)
+    return pool, lambda count: left.__setitem__(0, count)
+
+
 def refuse(code: int) -> Callable[..., object]:
     def call(*args: object) -> object:
         raise Refused(code)
 
     return call
-
-
-@pytest.mark.parametrize(
-    ("code", "kinds"),
-    [
-        (LOST, (DeviceLostError, DeviceLostError, DeviceLostError)),
-        (-4, (AllocationError, AllocationError, AllocationError)),
-        (OUT_OF_RESOURCES, (LaunchError, TransferError, TransferError)),
-    ],
-)
-def test_calls_that_a_driver_refuses_are_errors_of_the_right_kind_and_change_nothing(
-    device: ClDevice, pool: ClPool, add: Callable[..., Kernel], integers: Callable[[int], ClBuffer],
-    values: Callable[[ClBuffer], set[int]], monkeypatch: pytest.MonkeyPatch, code: int,
-    kinds: Sequence[type[Exception]],
-):  # fmt: skip
-    program = device.compile(add(1, "unlucky"))
-    buffer = integers(5)
-    calls: dict[str, Callable[[], object]] = {
-        "launch": lambda: device.launch(program, [buffer], [pool.completed()]),
-        "write": lambda: pool.host_to_pool(memoryview(bytes(4)), buffer, [pool.completed()]),
-        "read": lambda: pool.pool_to_host(buffer, memoryview(bytearray(4))),
-    }
-    for (name, call), kind in zip(calls.items(), kinds, strict=True):
-        with monkeypatch.context() as patch:
-            patch.setitem(vars(pool.session), name, refuse(code))
-            with pytest.raises(kind) as refused:
-                call()
-        assert ("kernel unlucky on opencl:0" if name == "launch" else pool.name) in str(refused.value)
-        assert str(code) in str(refused.value)
-    assert values(buffer) == {5}
-    pool.sync_events([device.launch(program, [buffer])])
-    assert values(buffer) == {6}
-    pool.deallocate(buffer)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from refused import Refused
 
 import zyx
 from zyx import dtype as dtypes
@@ -288,29 +287,3 @@ def test_a_buffer_that_does_not_fit_is_refused_with_pool_request_and_what_is_fre
     for part in (pool.name, str(pool.max_buffer_bytes + 1), f"at most {pool.max_buffer_bytes}", str(before)):
         assert part in str(refused.value)
     assert pool.free_bytes == before
-
-
-def test_a_driver_without_memory_is_asked_again_after_idle_buffers_went_back(
-    pool: ClPool, monkeypatch: pytest.MonkeyPatch
-):
-    idle, _ = pool.allocate(1 << 20)
-    pool.deallocate(idle)
-    allocate, refusals = pool.session.allocate, [2]
-
-    def reluctant(nbytes: int) -> object:
-        if refusals[0]:
-            refusals[0] -= 1
-            raise Refused(-4)
-        return allocate(nbytes)
-
-    monkeypatch.setitem(vars(pool.session), "allocate", reluctant)
-    before = pool.free_bytes
-    with pytest.raises(
-        AllocationError, match=rf"{pool.name} has no room for 5000 bytes: the driver has none.*{before}"
-    ):
-        pool.allocate(5000)
-    assert pool.free_bytes == before
-    assert pool.trim() == 0  # it was given back
-    refusals[0] = 1
-    buffer, _ = pool.allocate(5000)
-    pool.deallocate(buffer)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from every_driver.refusals import (  # noqa: F401
+    test_when_the_driver_has_no_memory_what_is_idle_goes_back_and_it_is_asked_again,
+)
 
 from zyx.drivers.faults import Cause, Fault
-from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, TransferError
+from zyx.errors import CompileError, DeviceLostError, LaunchError, TransferError
 from zyx_backend_wgpu.bindings import Dispatch, Memory
 from zyx_backend_wgpu.memory import WgpuPool
 from zyx_backend_wgpu.program import WgpuProgram
@@ -102,6 +105,11 @@ def faulty(session: FakeSession) -> WgpuPool:
     return WgpuPool("wgpu:7 memory", session, "wgpu:7", 1 << 20, 1 << 20)  # type: ignore[arg-type]  # as far as it is used
 
 
+@pytest.fixture
+def scarce(session: FakeSession, faulty: WgpuPool) -> tuple[WgpuPool, Callable[[int], None]]:
+    return faulty, lambda count: session.faults.update(allocate=[MEMORY] * count)
+
+
 def program_of(pool: WgpuPool, name: str = "sum_8") -> WgpuProgram:
     return WgpuProgram("wgpu:7", pool, "pipeline", Rendered(name, "", (), (1, 1, 1), (1, 1, 1), (), 0))
 
@@ -158,21 +166,6 @@ def test_what_the_driver_refuses_is_an_error_that_says_what_and_where_and_the_ne
     call(faulty, buffer)
     faulty.synchronize()
     assert faulty.work.count == 0
-
-
-def test_without_memory_what_is_idle_goes_back_and_the_request_is_tried_again(session: FakeSession, faulty: WgpuPool):
-    idle, _ = faulty.allocate(4096)
-    faulty.deallocate(idle)
-    session.faults["allocate"] = [MEMORY]
-    buffer, _ = faulty.allocate(8192)
-    assert session.bytes[1] == b"", "the idle memory was not given back"
-    free = faulty.free_bytes
-    session.faults["allocate"] = [MEMORY, MEMORY]
-    with pytest.raises(AllocationError, match=rf"wgpu:7 memory has no room for 5000 bytes.*{free} of {1 << 20}"):
-        faulty.allocate(5000)
-    assert faulty.free_bytes == free
-    faulty.deallocate(buffer)
-    assert faulty.free_bytes == 1 << 20
 
 
 def test_work_nobody_waits_for_is_not_piled_up_without_end(session: FakeSession):
