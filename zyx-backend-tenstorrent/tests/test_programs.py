@@ -10,63 +10,20 @@ import pytest
 
 import zyx
 from zyx.runtime.runtime import use
+from zyx.testing.tile_programs import CHOICES, ROWS, WHOLE, compute, on_the_interpreter, operands
 from zyx_backend_tenstorrent.program import TenstorrentProgram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zyx.runtime.runtime import Runtime
     from zyx_backend_tenstorrent.device import TenstorrentDevice
 
 RNG = np.random.default_rng(0)
 A, B = (RNG.standard_normal((150, 70)).astype(np.float32) for _ in range(2))
 W = RNG.standard_normal((70, 200)).astype(np.float32)
-ROW = RNG.standard_normal(70).astype(np.float32)
-STACK = RNG.standard_normal((3, 40, 70)).astype(np.float32)
-EXP = np.exp(A)
+#: Rows and columns of what programs are given: several tiles each way.
+SIZES = (150, 200)
+PROGRAMS = (*WHOLE, *ROWS, *CHOICES)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], np.float32)
-
-#: Each is one launch on the device, with what NumPy makes of it.
-WHOLE: dict[str, tuple[Callable[[], zyx.Tensor], object]] = {
-    "chain": (lambda: zyx.exp(zyx.Tensor(A) + zyx.Tensor(B) * 2.7), np.exp(A + B * np.float32(2.7))),
-    "row": (lambda: zyx.Tensor(A) * zyx.Tensor(ROW), A * ROW),
-    "column": (lambda: zyx.Tensor(A) - zyx.Tensor(B)[:, :1], A - B[:, :1]),
-    "vector": (lambda: zyx.Tensor(ROW) / 3.0, ROW / 3),
-    "transposition": (lambda: zyx.Tensor(A).T + 1, A.T + 1),
-    "part": (lambda: zyx.Tensor(A)[3:140, 5:60] * 2, A[3:140, 5:60] * 2),
-    "product": (lambda: zyx.Tensor(A) @ zyx.Tensor(W), A @ W),
-    "layer": (lambda: zyx.maximum(zyx.Tensor(A) @ zyx.Tensor(W) + 0.3, 0.0), np.maximum(A @ W + np.float32(0.3), 0)),
-    "transposed factor": (lambda: zyx.Tensor(A).T @ zyx.Tensor(B), A.T @ B),
-    "products": (lambda: zyx.Tensor(STACK) @ zyx.Tensor(W), STACK @ W),
-    "sum of rows": (lambda: zyx.Tensor(A).sum(axis=1), A.sum(1)),
-    "sum of columns": (lambda: zyx.Tensor(A).sum(axis=0), A.sum(0)),
-    "sum of all": (lambda: zyx.Tensor(A).sum(), A.sum()),
-    "greatest of rows": (lambda: zyx.Tensor(A - 9).max(axis=1), (A - 9).max(1)),
-    "least of columns": (lambda: zyx.Tensor(A + 9).min(axis=0), (A + 9).min(0)),
-    "mean of squares": (lambda: (zyx.Tensor(A) * zyx.Tensor(A)).mean(axis=1), (A * A).mean(1)),
-    "softmax": (lambda: zyx.softmax(zyx.Tensor(A), axis=1), EXP / EXP.sum(1, keepdims=True)),
-    "log of softmax": (lambda: zyx.log_softmax(zyx.Tensor(A), axis=1), np.log(EXP / EXP.sum(1, keepdims=True))),
-    "layer norm": (
-        lambda: zyx.nn.LayerNorm(70)(zyx.Tensor(A)),
-        (A - A.mean(1, keepdims=True)) / np.sqrt(A.var(1, keepdims=True) + np.float32(1e-5)),
-    ),
-    "RMS norm": (
-        lambda: zyx.nn.RMSNorm(70, eps=1e-6)(zyx.Tensor(A)),
-        A / np.sqrt((A * A).mean(1, keepdims=True) + np.float32(1e-6)),
-    ),
-    "choice": (lambda: zyx.where(zyx.Tensor(A) > 0, zyx.Tensor(B), 0.5), np.where(A > 0, B, np.float32(0.5))),
-    "bounds": (lambda: zyx.clip(zyx.Tensor(A), -1, 1), np.clip(A, -1, 1)),
-    "gradient of relu": (
-        lambda: zyx.grad(lambda x: (zyx.relu(x) * zyx.Tensor(B)).sum())(zyx.Tensor(A)),
-        np.where(A > 0, B, 0),
-    ),
-    "padding": (
-        lambda: zyx.pad(zyx.Tensor(A), ((1, 2), (3, 4)), value=2.0) + 1,
-        np.pad(A, ((1, 2), (3, 4)), constant_values=2) + 1,
-    ),
-    "side by side": (lambda: zyx.cat([zyx.Tensor(A), zyx.Tensor(B)], axis=1) + 1, np.concatenate([A, B], 1) + 1),
-    "triangle": (lambda: zyx.tril(zyx.Tensor(A)), np.tril(A)),
-}
 
 #: What the simulator has and the language's compiler does not: specification, appendix D.
 BEYOND_THE_COMPILER = (
@@ -81,20 +38,22 @@ def programs_of(runtime: Runtime) -> list[TenstorrentProgram]:
     return [program for program in found if isinstance(program, TenstorrentProgram)]
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_one_program_computes(name: str, runtime: Runtime):
-    make, wanted = WHOLE[name]
-    found = make()
+    found = compute(name, operands(*SIZES))
     steps = zyx.explain_plan(found)["steps"]
-    assert [(step["kind"], step["device"]) for step in steps] == [("launch", "tenstorrent:0")]
+    assert {(step["kind"], step["device"]) for step in steps} == {("launch", "tenstorrent:0")}
+    assert len(steps) == (2 if name == "share of all" else 1)  # a sum over several blocks has to be whole first
+    wanted = on_the_interpreter(lambda: compute(name, operands(*SIZES)))
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-5, atol=3e-5)
 
 
 @pytest.mark.parametrize("name", ["layer", "products", "sum of rows", "sum of all", "chain"])
 def test_more_cores_share_the_blocks(name: str, fresh):
-    make, wanted = WHOLE[name]
     with use(fresh(grid_rows=2, grid_columns=3)):
-        np.testing.assert_allclose(make().numpy(), wanted, rtol=2e-5, atol=3e-5)
+        found = compute(name, operands(*SIZES)).numpy()
+        wanted = on_the_interpreter(lambda: compute(name, operands(*SIZES)))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=3e-5)
 
 
 @pytest.mark.parametrize("op", ["less", "less_equal", "equal", "not_equal"])
@@ -149,11 +108,11 @@ def test_products_of_short_floats_are_added_up_in_float32(dtype: str, runtime: R
 
 
 def test_texts_have_what_the_compiler_has_alone(runtime: Runtime):
-    for make, _ in WHOLE.values():
-        make().numpy()
+    for name in PROGRAMS:
+        compute(name, operands(*SIZES)).numpy()
     (zyx.Tensor(A) <= zyx.Tensor(B)).numpy()
     texts = [program.source for program in programs_of(runtime)]
-    assert len(texts) > len(WHOLE) // 2
+    assert len(texts) > len(PROGRAMS) // 2
     for text in texts:
         for pattern in BEYOND_THE_COMPILER:
             assert re.search(pattern, text) is None, f"{pattern} in\n{text}"

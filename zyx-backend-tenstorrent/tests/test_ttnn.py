@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import mock_chip
 import numpy as np
 import pytest
-import test_programs
 
 import zyx
 from zyx.drivers.faults import Cause, Fault
 from zyx.errors import AllocationError, CompileError, LaunchError
 from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
+from zyx.testing.tile_programs import compute, operands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,15 +33,17 @@ if TYPE_CHECKING:
 CARDS = {"backends": {"tenstorrent": {"serve": "cards"}}, "devices": {"default": "tenstorrent", "timeout_s": 120.0}}
 ONES = np.ones((64, 64), np.float32)
 
-#: The programs of `test_programs.WHOLE` that the compiler refuses, by reasons.
+#: Programs of `zyx.testing.tile_programs` that the compiler takes.
+TAKEN = ("chain", "row", "column", "vector", "part", "product", "layer", "transposed factor", "products")
+#: Those that it refuses, by reasons.
 _REASONS = {
     "the compiler stores what it reduces, and computes no further with it; programs combine it with what they have": (
         "sum of rows", "sum of columns", "sum of all", "greatest of rows", "least of columns", "mean of squares",
-        "softmax", "log of softmax", "layer norm", "RMS norm",
+        "softmax of rows", "log of softmax", "layer norm", "RMS norm",
     ),
     "the compiler stores what it turns, and computes no further with it": ("transposition",),
     "the compiler spreads what lies in a buffer, and not what was filled": (
-        "choice", "bounds", "gradient of relu", "padding", "side by side",
+        "choice of a number", "clip", "gradient of relu", "padding", "side by side",
     ),
     "the compiler reads float32 from a buffer either for matrices or for elements, and not for both": ("triangle",),
 }  # fmt: skip
@@ -137,13 +139,12 @@ def test_without_sfpi_the_error_says_what_is_missing_and_where_it_is(runtime: Ru
         (zyx.Tensor(ONES) + zyx.Tensor(ONES)).numpy()
 
 
-@pytest.mark.parametrize("name", test_programs.WHOLE)
+@pytest.mark.parametrize("name", [*TAKEN, *REFUSED])
 def test_programs_are_compiled_to_cpp_and_not_run(name: str, runtime: Runtime, request: pytest.FixtureRequest):
     if name in REFUSED:
         request.applymarker(pytest.mark.xfail(strict=True, raises=CompileError, reason=REFUSED[name]))
-    make, _ = test_programs.WHOLE[name]
     with pytest.raises(LaunchError, match="a mock chip runs nothing"):
-        make().numpy()
+        compute(name, operands(rows=150, columns=200)).numpy()
 
 
 def test_a_text_that_the_compiler_refuses_is_an_error_with_its_place(runtime: Runtime, monkeypatch):

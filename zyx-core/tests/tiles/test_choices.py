@@ -12,6 +12,7 @@ import zyx
 from zyx.nest import expr as e
 from zyx.nest.pool import Pool
 from zyx.runtime.runtime import use
+from zyx.testing.tile_programs import CHOICES, on_the_interpreter
 from zyx.testing.tiles import open_tiles
 from zyx.tiles.data import Matrix, Pads
 from zyx.tiles.expressions import is_number
@@ -19,7 +20,7 @@ from zyx.tiles.staging import elements_in_tiles, has_pads, to_tiles
 from zyx.tiles.views import boxes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from zyx.runtime.runtime import Runtime
 
@@ -28,33 +29,6 @@ A, B = (RNG.standard_normal((50, 70)).astype(np.float32) for _ in range(2))
 SPECIAL = A.copy()
 SPECIAL[3, 4] = np.nan
 SPECIAL[5], SPECIAL[6], SPECIAL[7], SPECIAL[8] = np.inf, -np.inf, -0.0, np.nan
-
-#: What is computed on the device alone, of two tensors of one shape.
-CHOICES: dict[str, Callable[[zyx.Tensor, zyx.Tensor], zyx.Tensor]] = {
-    "where": lambda x, y: zyx.where(x > 0, y, x),
-    "where not": lambda x, y: zyx.where(x > 0, 0.0, y),
-    "where it is nan": lambda x, y: zyx.where(x > 0, y, float("nan")) + zyx.where(y > 0, float("nan"), x),
-    "clip": lambda x, y: zyx.clip(x, -1, 1),
-    "relu": lambda x, y: zyx.relu(x) * y,
-    "gradient of relu": lambda x, y: zyx.grad(lambda x: (zyx.relu(x) * y.detach()).sum())(x),
-    "leaky relu": lambda x, y: zyx.leaky_relu(x),
-    "sigmoid": lambda x, y: zyx.sigmoid(x),
-    "silu": lambda x, y: zyx.silu(x),
-    "tanh gelu": lambda x, y: zyx.gelu(x, approximate="tanh"),
-    "gelu": lambda x, y: zyx.gelu(x),
-    "gradient of gelu": lambda x, y: zyx.grad(lambda x: (zyx.gelu(x) * y.detach()).sum())(x),
-    "softplus": lambda x, y: zyx.softplus(x),
-    "variance": lambda x, y: x.var(axis=1),
-    "triangle": lambda x, y: zyx.tril(x),
-    "padding": lambda x, y: zyx.pad(x, ((1, 2), (3, 4)), value=2.0),
-    "padding of a vector": lambda x, y: zyx.pad(x[0], ((5, 6),)) + 1.0,
-    "side by side": lambda x, y: zyx.cat([x, y * 2.0], axis=1),
-    "one after the other": lambda x, y: zyx.cat([x[3:20], y], axis=0) + 1.0,
-    "vectors": lambda x, y: zyx.cat([x[0], y[1]]) * 2.0,
-    "shifted": lambda x, y: zyx.pad(x[:, 2:], ((0, 0), (0, 2))) - y,
-    "positions": lambda x, y: x * zyx.arange(70, device=x.device).astype(zyx.float32),
-    "short floats": lambda x, y: zyx.where(x.astype("bfloat16") > 0, y.astype("bfloat16"), 1.0).astype(zyx.float32),
-}
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +43,7 @@ def test_choices_stay_on_the_device(name: str, x: np.ndarray, runtime: Runtime):
     found = CHOICES[name](zyx.Tensor(x), zyx.Tensor(B))
     steps = zyx.explain_plan(found)["steps"]
     assert {step["device"] for step in steps} == {"tiles:0"}
-    with zyx.device("interpreter"):
-        wanted = CHOICES[name](zyx.Tensor(x), zyx.Tensor(B)).numpy()
+    wanted = on_the_interpreter(lambda: CHOICES[name](zyx.Tensor(x), zyx.Tensor(B)))
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-5, atol=2e-5)
 
 

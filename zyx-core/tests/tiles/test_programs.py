@@ -11,6 +11,7 @@ import zyx
 from zyx.errors import UnsupportedError
 from zyx.kernel.data import Kernel
 from zyx.runtime.runtime import use
+from zyx.testing.tile_programs import WHOLE, compute, on_the_interpreter, operands
 from zyx.testing.tiles import PaperTileDevice, open_tiles, tiles_info
 from zyx.tiles.places import tiles_moved
 from zyx.tiles.text import print_program
@@ -23,32 +24,8 @@ if TYPE_CHECKING:
 RNG = np.random.default_rng(0)
 A, B = (RNG.standard_normal((50, 70)).astype(np.float32) for _ in range(2))
 W = RNG.standard_normal((70, 90)).astype(np.float32)
-ROW = RNG.standard_normal(70).astype(np.float32)
-STACK = RNG.standard_normal((3, 40, 70)).astype(np.float32)
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], np.float32)
 PAIRS = np.meshgrid(SPECIAL, SPECIAL)
-
-#: What is computed by one program of tiles, with what NumPy makes of it.
-WHOLE: dict[str, tuple[Callable[[], zyx.Tensor], object]] = {
-    "chain": (lambda: zyx.exp(zyx.Tensor(A) + zyx.Tensor(B) * 2.7), np.exp(A + B * np.float32(2.7))),
-    "row": (lambda: zyx.Tensor(A) * zyx.Tensor(ROW), A * ROW),
-    "column": (lambda: zyx.Tensor(A) - zyx.Tensor(B)[:, :1], A - B[:, :1]),
-    "vector": (lambda: zyx.Tensor(ROW) / 3.0, ROW / 3),
-    "transposition": (lambda: zyx.Tensor(A).T + 1, A.T + 1),
-    "part": (lambda: zyx.Tensor(A)[3:40, 5:60] * 2, A[3:40, 5:60] * 2),
-    "backwards": (lambda: zyx.flip(zyx.Tensor(A), axis=1) * 2, A[:, ::-1] * 2),
-    "product": (lambda: zyx.Tensor(A) @ zyx.Tensor(W), A @ W),
-    "layer": (lambda: zyx.maximum(zyx.Tensor(A) @ zyx.Tensor(W) + 0.5, 0.0), np.maximum(A @ W + 0.5, 0)),
-    "transposed factor": (lambda: zyx.Tensor(A).T @ zyx.Tensor(B), A.T @ B),
-    "products": (lambda: zyx.Tensor(STACK) @ zyx.Tensor(W), STACK @ W),
-    "sum of rows": (lambda: zyx.Tensor(A).sum(axis=1), A.sum(1)),
-    "sum of columns": (lambda: zyx.Tensor(A).sum(axis=0), A.sum(0)),
-    "sum of all": (lambda: zyx.Tensor(A).sum(), A.sum()),
-    "greatest of rows": (lambda: zyx.Tensor(A - 9).max(axis=1), (A - 9).max(1)),
-    "greatest of columns": (lambda: zyx.Tensor(A - 9).max(axis=0), (A - 9).max(0)),
-    "least of all": (lambda: zyx.Tensor(A + 9).min(), (A + 9).min()),
-    "mean of squares": (lambda: (zyx.Tensor(A) * zyx.Tensor(A)).mean(axis=1), (A * A).mean(1)),
-}
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +42,10 @@ def device_of(runtime: Runtime) -> PaperTileDevice:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_one_program_computes(name: str, runtime: Runtime):
-    make, wanted = WHOLE[name]
-    found = make()
+    found = compute(name, operands())
     steps = zyx.explain_plan(found)["steps"]
     assert [(step["kind"], step["device"]) for step in steps] == [("launch", "tiles:0")]
+    wanted = on_the_interpreter(lambda: compute(name, operands()))
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-5, atol=2e-5)
 
 
