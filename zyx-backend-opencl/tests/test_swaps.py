@@ -177,6 +177,8 @@ def test_without_it_the_device_opens_and_nothing_swaps(runtime: Runtime, monkeyp
     session = runtime.device().pool.session
     monkeypatch.setattr(start, "features_of", lambda listed: replace(features_of(listed), subgroups="khr"))
     monkeypatch.setattr(start, "swap_in_order", lambda *given: given[0] is session and False)
-    config = SimpleNamespace(note=print, cache_directory=None, section=SimpleNamespace(command_buffers=False))
+    config = SimpleNamespace(
+        note=print, cache_directory=None, cache_bytes=0, section=SimpleNamespace(command_buffers=False)
+    )
     (device,) = start.open_devices(config, {"opencl:0 memory": runtime.device().pool})
     assert (device.info.subgroup_size, device.info.swaps) == (0, frozenset())

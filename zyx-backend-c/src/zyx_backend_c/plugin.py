@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool
     from zyx.backend.library import LibraryKernel
-    from zyx.drivers.cache import ProgramCache
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,10 @@ def zyx_config_section() -> type[CpuConfig]:
 def zyx_devices(config: BackendConfig[CpuConfig], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
     """Return the device, or the two devices if both toolchains are asked for."""
     from zyx.drivers.cache import MemoryCache
+    from zyx.drivers.disk_cache import open_programs
     from zyx_backend_c.start import open_devices
 
-    cache: ProgramCache = MemoryCache()
-    if config.cache_directory is not None:
-        from zyx.drivers.disk_cache import DiskCache
-
-        cache = DiskCache(config.cache_directory, "c", executable=True, max_bytes=config.cache_bytes)
+    cache = open_programs(config.cache_directory, "c", config.cache_bytes) or MemoryCache()
     return open_devices(config.section.toolchain, config.section.compiler, config.threads, cache, pools["host"])
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from zyx.drivers.arguments import native_arguments
 from zyx.drivers.faults import Cause, Fault
-from zyx.drivers.sequences import Outline, Recordings, outline
+from zyx.drivers.sequences import Outline, Recordings, bound, outline
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import failure
 from zyx_backend_cuda.program import CudaProgram, KernelProgram
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Launch
-    from zyx.drivers.sequences import Step
     from zyx_backend_cuda.driver import GraphExec, Stream
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.program import Native
@@ -71,9 +69,9 @@ class CudaSequence(CudaProgram):
     def __init__(self, launches: Sequence[Launch], slots: int, pool: CudaPool, device: str, *, records: bool) -> None:
         made: Outline[CudaProgram] = outline(launches, slots, pool, device)
         super().__init__(made.name, "", made.what, pool, made.parameters)
-        self._steps = [(step.program, _fixed(step), step.slots) for step in made.steps]
-        for program, _, _ in self._steps:
-            program.sequences += 1
+        self._steps = [bound(step) for step in made.steps]
+        for step in self._steps:
+            step.program.sequences += 1
 
         kernels = [step.program for step in made.steps if isinstance(step.program, KernelProgram)]
         #: The launches that are given numbers, if those of a graph can be changed as far as is known; products of a
@@ -109,8 +107,8 @@ class CudaSequence(CudaProgram):
         before, graph.natives, graph.is_fixed = graph.natives, (), True  # unless all of them are changed
         try:
             for number, program in self._given:
-                arguments = self._arguments(number, natives)
-                if arguments != self._arguments(number, before):
+                arguments = self._steps[number].arguments(natives)
+                if arguments != self._steps[number].arguments(before):
                     program.change(graph.made, number, arguments)
         except Fault as error:
             if error.cause is Cause.LOST:
@@ -138,21 +136,13 @@ class CudaSequence(CudaProgram):
             self.let_go()
         steps, self._steps = self._steps, []
         self._kernels, self._given = [], []
-        for program, _, _ in steps:
-            program.sequences -= 1
-            program.free_unless_used()
+        for step in steps:
+            step.program.sequences -= 1
+            step.program.free_unless_used()
 
     def _queue(self, natives: Sequence[Native], stream: Stream) -> None:
-        for number, (program, _, _) in enumerate(self._steps):
-            program.enqueue(self._arguments(number, natives), stream)
-
-    def _arguments(self, number: int, natives: Sequence[Native]) -> list[Native]:
-        """Return the arguments of a step."""
-        _, fixed, slots = self._steps[number]
-        arguments = list(fixed)
-        for place, slot in slots:
-            arguments[place] = natives[slot]
-        return arguments
+        for step in self._steps:
+            step.program.enqueue(step.arguments(natives), stream)
 
     def _record(self, natives: Sequence[Native]) -> _Graph | None:
         """Return the graph for these buffers; None if the driver cannot record it."""
@@ -169,13 +159,3 @@ class CudaSequence(CudaProgram):
                 raise
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             return None
-
-
-def _fixed(step: Step[CudaProgram]) -> list[Native]:
-    """Return the arguments of a step, with zeros where slots are."""
-    program = step.program
-    arguments: list[Native] = [0] * len(program.parameters)
-    for number, argument in step.fixed:
-        parameter = program.parameters[number]
-        arguments[number : number + 1] = native_arguments([argument], [parameter], program.pool, program.what)
-    return arguments

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.drivers.disk_cache import open_programs
 from zyx.drivers.faults import Fault
 from zyx.drivers.opening import open_each
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
@@ -92,11 +93,7 @@ def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPo
         return []
     driver = ours[0].driver
     compiler = open_nvrtc(driver)
-    cache = None
-    if config.cache_directory is not None:
-        from zyx.drivers.disk_cache import DiskCache
-
-        cache = DiskCache(config.cache_directory, "cuda", executable=True, max_bytes=config.cache_bytes)
+    cache = open_programs(config.cache_directory, "cuda", config.cache_bytes)
     versions = (
         f"zyx-backend-cuda {__version__}, CUDA {'.'.join(map(str, driver.version))} through {driver.name}, "
         f"NVRTC {'.'.join(map(str, compiler.version))}"

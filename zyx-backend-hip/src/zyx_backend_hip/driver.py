@@ -165,6 +165,9 @@ class ListedDevice:
             raise InitializationError(f"{self.name} does not say of which architecture it is")
         self.arch = found[0].decode()
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.arch})"
+
     def query(self, what: str, default: int = 0) -> int:
         """Return an attribute, or `default` where the driver does not tell."""
         value = c_int(0)

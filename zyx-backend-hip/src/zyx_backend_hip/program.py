@@ -73,12 +73,12 @@ class HipProgram(DeviceProgram):
 
     def native_arguments(self, args: Sequence[Argument]) -> list[int]:
         """Return addresses of buffers, and bytes of numbers. Raises `LaunchError` if the arguments do not fit."""
-        return as_words(native_arguments(args, self.parameters, self.pool, self.what))
+        return [as_word(native) for native in native_arguments(args, self.parameters, self.pool, self.what)]
 
 
-def as_words(natives: Sequence[int | bytes]) -> list[int]:
-    """Return what the driver is given: addresses, and the bytes of numbers as little-endian integers."""
-    return [native if isinstance(native, int) else int.from_bytes(native, "little") for native in natives]
+def as_word(native: int | bytes) -> int:
+    """Return what the driver is given: an address, or the bytes of a number as a little-endian integer."""
+    return native if isinstance(native, int) else int.from_bytes(native, "little")
 
 
 class KernelProgram(HipProgram):

@@ -10,16 +10,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from zyx.drivers.arguments import native_arguments
 from zyx.drivers.faults import Cause, Fault
-from zyx.drivers.sequences import Outline, Recordings, outline
-from zyx_backend_hip.program import HipProgram, as_words
+from zyx.drivers.sequences import Outline, Recordings, bound, outline
+from zyx_backend_hip.program import HipProgram, as_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Launch
-    from zyx.drivers.sequences import Step
     from zyx_backend_hip.driver import Graph, Handle
     from zyx_backend_hip.memory import HipPool
 
@@ -50,7 +48,7 @@ class HipSequence(HipProgram):
     def __init__(self, launches: Sequence[Launch], slots: int, pool: HipPool, device: str, *, records: bool) -> None:
         made: Outline[HipProgram] = outline(launches, slots, pool, device)
         super().__init__(made.name, "", made.what, pool, made.parameters)
-        self._steps = [(step.program, _fixed(step), step.slots) for step in made.steps]
+        self._steps = [bound(step, as_word) for step in made.steps]
         finish = pool.session.finish  # graphs that are running must not be freed
         self._graphs: Recordings[Graph] = Recordings(
             _GRAPHS, is_on=records and len(self._steps) > 1, drop=lambda graph: finish()
@@ -77,11 +75,8 @@ class HipSequence(HipProgram):
         self._steps = []
 
     def _queue_steps(self, values: Sequence[int], stream: Handle) -> None:
-        for program, fixed, slots in self._steps:
-            arguments = list(fixed)
-            for number, slot in slots:
-                arguments[number] = values[slot]
-            program.queue(arguments, stream)
+        for step in self._steps:
+            step.program.queue(step.arguments(values), stream)
 
     def _record(self, values: Sequence[int]) -> Graph | None:
         """Return the graph for these buffers; None if the driver cannot record it."""
@@ -99,14 +94,3 @@ class HipSequence(HipProgram):
                 raise
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             return None
-
-
-def _fixed(step: Step[HipProgram]) -> list[int]:
-    """Return the arguments of a step, with zeros where slots are."""
-    arguments = [0] * len(step.program.parameters)
-    for number, argument in step.fixed:
-        parameter = step.program.parameters[number]
-        arguments[number : number + 1] = as_words(
-            native_arguments([argument], [parameter], step.program.pool, step.program.what)
-        )
-    return arguments

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.drivers.opening import is_named, open_each
-from zyx.errors import InitializationError, NoDeviceError
+from zyx.drivers.disk_cache import open_programs
+from zyx.drivers.opening import asked_for, is_named, open_each
+from zyx.errors import InitializationError
 from zyx_backend_hip.blas import OLDEST, Blas, candidates
 from zyx_backend_hip.device import HipDevice
 from zyx_backend_hip.driver import ListedDevice, Runtime, Session
@@ -41,10 +42,8 @@ def open_pools(config: BackendConfig[HipConfig]) -> Sequence[HipPool]:
             listed.append(ListedDevice(runtime, number))
         except InitializationError as error:
             refused.append(str(error))
-    wanted = [device for device in listed if is_named(f"{device.name} {device.arch}", section.devices)]
-    if listed and not wanted:
-        have = "; ".join(f"{device.name} ({device.arch})" for device in listed)
-        raise NoDeviceError(f"no device is asked for (devices {section.devices}); there are: {have}")
+    asked = f"devices {section.devices}"
+    wanted = asked_for(listed, lambda device: is_named(str(device), section.devices), asked) if listed else []
     return open_each(
         wanted, lambda number, device: HipPool(f"hip:{number} memory", Session(device)), config.note, refused
     )
@@ -52,11 +51,7 @@ def open_pools(config: BackendConfig[HipConfig]) -> Sequence[HipPool]:
 
 def open_devices(config: BackendConfig[HipConfig], pools: Mapping[str, MemoryPool]) -> Sequence[HipDevice]:
     """Return the device of each pool, in order."""
-    cache = None
-    if config.cache_directory is not None:
-        from zyx.drivers.disk_cache import DiskCache
-
-        cache = DiskCache(config.cache_directory, "hip", executable=True, max_bytes=config.cache_bytes)
+    cache = open_programs(config.cache_directory, "hip", config.cache_bytes)
     section = config.section
     devices = []
     for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, HipPool)):

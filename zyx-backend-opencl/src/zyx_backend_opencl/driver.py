@@ -62,6 +62,9 @@ class ListedDevice:
         self.native = native
         self.extensions: Final = frozenset(native.extensions.split())
 
+    def __str__(self) -> str:
+        return f"{self.name} of {self.platform}"
+
     def query(self, what: str, default: int = 0) -> int:
         """Return a number that the driver tells, or `default` where it knows no such thing."""
         try:
@@ -195,9 +198,7 @@ class Session:
                 self._queue = cl.CommandQueue(self._context, device.native)
                 self._transfers = cl.CommandQueue(self._context, device.native)
         except ClError as error:
-            raise InitializationError(
-                f"{device.name} of {device.platform} does not start: {CODES.name(error.code)}"
-            ) from error
+            raise InitializationError(f"{device} does not start: {CODES.name(error.code)}") from error
         self._timing_queue: Any = None
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.drivers.opening import is_named, open_each
+from zyx.drivers.disk_cache import open_programs
+from zyx.drivers.opening import asked_for, is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_opencl import driver
 from zyx_backend_opencl.device import ClDevice
@@ -35,24 +36,18 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
     """
     section = config.section
     listed, refused = driver.list_devices()
-    wanted = [
-        device
-        for device in listed
-        if is_named(device.platform, section.platforms) and is_named(device.name, section.devices)
-    ]
-    if not wanted:
-        have = "; ".join(f"{device.name} of {device.platform}" for device in listed)
-        asked = f"platforms {section.platforms}, devices {section.devices}"
-        raise NoDeviceError(
-            f"no device is asked for ({asked}); there are: {have}"
-            if listed
-            else "; ".join(["the platforms there are have no device", *refused])
-        )
+    if not listed:
+        raise NoDeviceError("; ".join(["the platforms there are have no device", *refused]))
+    wanted = asked_for(
+        listed,
+        lambda device: is_named(device.platform, section.platforms) and is_named(device.name, section.devices),
+        f"platforms {section.platforms}, devices {section.devices}",
+    )
 
     def open_pool(number: int, device: driver.ListedDevice) -> ClPool:
         if device.version < driver.LEAST_VERSION:
             have, least = (".".join(map(str, version)) for version in (device.version, driver.LEAST_VERSION))
-            what = f"{device.name} of {device.platform} has OpenCL {have}"
+            what = f"{device} has OpenCL {have}"
             raise InitializationError(f"{what}, and at least {least} is needed: update its driver")
         session = driver.Session(device, out_of_order=section.out_of_order)
         capacity, largest = device.query("global_mem_size"), device.query("max_mem_alloc_size", 1 << 27)
@@ -68,11 +63,7 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
     Raises:
         InitializationError: A driver claims what it does not have.
     """
-    cache = None
-    if config.cache_directory is not None:
-        from zyx.drivers.disk_cache import DiskCache
-
-        cache = DiskCache(config.cache_directory, "opencl", executable=True, max_bytes=config.cache_bytes)
+    cache = open_programs(config.cache_directory, "opencl", config.cache_bytes)
     ours = [pool for pool in pools.values() if isinstance(pool, ClPool)]
     devices = []
     for number, pool in enumerate(ours):
@@ -85,7 +76,7 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
                 dialect = opencl_dialect(features)
             info = device_info(listed, dialect, _VERSIONS, features.subgroup_size)
         except driver.ClError as error:
-            raise InitializationError(f"{listed.name} of {listed.platform} does not answer: {error}") from error
+            raise InitializationError(f"{listed} does not answer: {error}") from error
         recorder = None
         if config.section.command_buffers:
             try:

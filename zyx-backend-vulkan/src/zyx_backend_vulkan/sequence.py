@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zyx.drivers.arguments import native_arguments
 from zyx.drivers.faults import Fault
-from zyx.drivers.sequences import Outline, Recordings, outline
+from zyx.drivers.sequences import Outline, Recordings, bound, outline
 from zyx_backend_vulkan.program import KernelProgram, VulkanProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Launch
-    from zyx.drivers.sequences import Step
     from zyx_backend_vulkan.memory import VulkanPool
 
 #: How many recordings a sequence keeps.
@@ -67,9 +65,9 @@ class VulkanSequence(VulkanProgram):
     def __init__(self, launches: Sequence[Launch], slots: int, pool: VulkanPool, device: str) -> None:
         made: Outline[KernelProgram] = outline(launches, slots, pool, device)
         super().__init__(made.name, "", made.what, pool, made.parameters)
-        self._steps = [(step.program, _fixed(step), step.slots) for step in made.steps]
-        for program, _, _ in self._steps:
-            program.sequences += 1
+        self._steps = [bound(step) for step in made.steps]
+        for step in self._steps:
+            step.program.sequences += 1
         #: The launches that are given numbers which may be others the next time.
         self._changing = {
             number
@@ -92,8 +90,8 @@ class VulkanSequence(VulkanProgram):
             recording = self._recordings.find(key, lambda: self._record(natives))
         for part in range(len(self._steps)) if recording is None else recording.parts:
             if isinstance(part, int):
-                program = self._steps[part][0]
-                program.enqueue(self._arguments(part, natives))
+                step = self._steps[part]
+                step.program.enqueue(step.arguments(natives))
             else:
                 lane.play(part)
 
@@ -108,14 +106,14 @@ class VulkanSequence(VulkanProgram):
         commands = None
         touched: set[int] = set()
         try:
-            for number, (program, _, _) in enumerate(self._steps):
+            for number, step in enumerate(self._steps):
                 if number in self._changing:
                     if commands is not None:
                         queue.end(commands)
                         commands = None
                     recording.parts.append(number)
                     continue
-                arguments = self._arguments(number, natives)
+                arguments = step.arguments(natives)
                 buffers = {native.number for native in arguments if type(native) is not bytes}
                 if commands is None:
                     commands = queue.begin(is_kept=True)
@@ -126,7 +124,7 @@ class VulkanSequence(VulkanProgram):
                     queue.barrier(commands)
                     touched = set()
                 touched |= buffers
-                program.record(commands, arguments, recording.buried.append)
+                step.program.record(commands, arguments, recording.buried.append)
             if commands is not None:
                 queue.end(commands)
         except Fault:
@@ -155,24 +153,6 @@ class VulkanSequence(VulkanProgram):
         """Drop everything, and the programs that nothing else needs."""
         self.let_go()
         steps, self._steps = self._steps, []
-        for program, _, _ in steps:
-            program.sequences -= 1
-            program.free_unless_used()
-
-    def _arguments(self, number: int, natives: Sequence[Any]) -> list[Any]:
-        """Return the arguments of a step."""
-        _, fixed, slots = self._steps[number]
-        arguments = list(fixed)
-        for place, slot in slots:
-            arguments[place] = natives[slot]
-        return arguments
-
-
-def _fixed(step: Step[KernelProgram]) -> list[Any]:
-    """Return the arguments of a step, with None where slots are."""
-    program = step.program
-    arguments: list[Any] = [None] * len(program.parameters)
-    for number, argument in step.fixed:
-        parameter = program.parameters[number]
-        arguments[number : number + 1] = native_arguments([argument], [parameter], program.pool, program.what)
-    return arguments
+        for step in steps:
+            step.program.sequences -= 1
+            step.program.free_unless_used()

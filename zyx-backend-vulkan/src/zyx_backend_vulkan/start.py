@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from zyx.drivers.disk_cache import open_programs
 from zyx.drivers.faults import Fault
-from zyx.drivers.opening import is_named, open_each
-from zyx.errors import BackendError, InitializationError, NoDeviceError
+from zyx.drivers.opening import asked_for, is_named, open_each
+from zyx.errors import BackendError, InitializationError
 from zyx_backend_vulkan import driver, driver_instance
 from zyx_backend_vulkan.device import VulkanDevice
 from zyx_backend_vulkan.driver_device import Session
@@ -40,11 +41,12 @@ def open_pools(config: BackendConfig[VulkanConfig]) -> Sequence[VulkanPool]:
     instance = driver_instance.Instance(validation=section.validation)
     instance.users += 1
     try:
-        listed = instance.devices()
-        wanted = [device for number, device in enumerate(listed) if _is_asked(number, device, section.devices)]
-        if not wanted:
-            have = "; ".join(f"{number}: {device}" for number, device in enumerate(listed))
-            raise NoDeviceError(f"no device is asked for (devices {section.devices}); there are: {have}")
+        numbered = asked_for(
+            list(enumerate(instance.devices())),
+            lambda each: _is_asked(*each, section.devices),
+            f"devices {section.devices}",
+            lambda each: "{}: {}".format(*each),
+        )
 
         def open_pool(number: int, device: driver_instance.ListedDevice) -> VulkanPool:
             session, name = Session(device), f"vulkan:{number}"
@@ -54,7 +56,7 @@ def open_pools(config: BackendConfig[VulkanConfig]) -> Sequence[VulkanPool]:
                 session.close()
                 raise InitializationError(f"{device} does not start: {fault}") from fault
 
-        return open_each(wanted, open_pool, config.note)
+        return open_each([device for _, device in numbered], open_pool, config.note)
     finally:
         instance.leave()
 
@@ -71,11 +73,7 @@ def open_devices(config: BackendConfig[VulkanConfig], pools: Mapping[str, Memory
     Raises:
         InitializationError: A driver does not run the simplest of kernels.
     """
-    cache = None
-    if config.cache_directory is not None:
-        from zyx.drivers.disk_cache import DiskCache
-
-        cache = DiskCache(config.cache_directory, "vulkan", executable=True, max_bytes=config.cache_bytes)
+    cache = open_programs(config.cache_directory, "vulkan", config.cache_bytes)
     devices = []
     for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, VulkanPool)):
         session, name = pool.session, f"vulkan:{number}"

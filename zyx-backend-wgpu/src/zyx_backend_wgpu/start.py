@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.faults import Fault
-from zyx.drivers.opening import is_named, open_each
-from zyx.errors import InitializationError, NoDeviceError
+from zyx.drivers.opening import asked_for, is_named, open_each
+from zyx.errors import InitializationError
 from zyx_backend_wgpu import driver, driver_vulkan
 from zyx_backend_wgpu.device import WgpuDevice
 from zyx_backend_wgpu.info import FEATURES, LEAST_LIMITS, device_info, language_of, max_buffer_bytes
@@ -36,10 +36,8 @@ def open_pools(config: BackendConfig[WgpuConfig]) -> Sequence[WgpuPool]:
     """
     section = config.section
     listed = driver.list_adapters(opengl=section.opengl)
-    wanted = [adapter for adapter in listed if is_named(str(adapter), section.adapters)]
-    if not wanted:
-        have = "; ".join(map(str, listed))
-        raise NoDeviceError(f"no adapter is asked for (adapters {section.adapters}); there are: {have}")
+    asked = f"adapters {section.adapters}"
+    wanted = asked_for(listed, lambda adapter: is_named(str(adapter), section.adapters), asked, what="adapter")
     what = (FEATURES, None) if section.extensions else ((), LEAST_LIMITS)
 
     def open_pool(number: int, adapter: driver.ListedAdapter) -> WgpuPool:

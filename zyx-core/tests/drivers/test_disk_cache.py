@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zyx.drivers.cache import MemoryCache
-from zyx.drivers.disk_cache import DiskCache
+from zyx.drivers.disk_cache import DiskCache, open_programs
 
 is_root = hasattr(os, "geteuid") and os.geteuid() == 0
 BOTH = pytest.mark.parametrize("executable", [True, False])
@@ -252,7 +252,7 @@ def test_threads_may_share_a_cache(tmp_path: Path) -> None:
 def test_several_processes_may_write_at_once(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
-from zyx.drivers.disk_cache import DiskCache
+from zyx.drivers.disk_cache import DiskCache, open_programs
 import sys
 cache = DiskCache(Path({str(tmp_path)!r}), "test", executable=True)
 for i in range(30):
@@ -273,7 +273,7 @@ def test_a_child_process_opens_the_file_itself(tmp_path: Path) -> None:
     script = f"""
 import os
 from pathlib import Path
-from zyx.drivers.disk_cache import DiskCache
+from zyx.drivers.disk_cache import DiskCache, open_programs
 cache = DiskCache(Path({str(tmp_path)!r}), "test", executable=True)
 cache.put("a", b"one")
 child = os.fork()
@@ -300,3 +300,13 @@ def test_a_cache_in_memory_keeps_what_fits_newest_first(writes: list[tuple[str, 
             del model[next(iter(model))]
     for key in "abcdef":
         assert cache.get(key) == model.get(key)
+
+
+def test_programs_of_a_backend_are_kept_where_something_may_be_kept(tmp_path: Path):
+    assert open_programs(None, "acme", 1 << 20) is None
+    cache = open_programs(tmp_path, "acme", 1 << 20)
+    assert cache is not None
+    cache.put("add", b"image")
+    again = open_programs(tmp_path, "acme", 1 << 20)
+    assert again is not None
+    assert again.get("add") == b"image"

@@ -5,14 +5,25 @@ from __future__ import annotations
 import pytest
 
 from zyx.builtin.host import HostPool
-from zyx.drivers.opening import is_named, open_each
-from zyx.errors import InitializationError
+from zyx.drivers.opening import asked_for, is_named, open_each
+from zyx.errors import InitializationError, NoDeviceError
 
 
 def test_names_are_found_by_any_part_in_capitals_or_not():
     assert is_named("NVIDIA H200", ())
     assert is_named("NVIDIA H200", ("radeon", "h200"))
     assert not is_named("NVIDIA H200", ("radeon",))
+
+
+def test_those_that_are_asked_for_keep_their_order():
+    assert asked_for([3, 1, 2], lambda number: number > 1, "more than 1") == [3, 2]
+
+
+def test_if_none_is_asked_for_the_error_has_those_there_are():
+    with pytest.raises(NoDeviceError, match=r"^no device is asked for \(less than 0\); there are: 3; 1$"):
+        asked_for([3, 1], lambda number: number < 0, "less than 0")
+    with pytest.raises(NoDeviceError, match=r"^no adapter is asked for \(less than 0\); there are: a 3; a 1$"):
+        asked_for([3, 1], lambda number: number < 0, "less than 0", "a {}".format, "adapter")
 
 
 def opened(number, listed):

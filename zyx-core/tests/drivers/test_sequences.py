@@ -7,7 +7,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
 from zyx.drivers.arguments import Parameter
-from zyx.drivers.sequences import Recordings, outline
+from zyx.drivers.sequences import Recordings, bound, outline
 from zyx.errors import LaunchError
 
 PARAMETERS = [Parameter(16), Parameter(64), Parameter(0, dtypes.float32)]
@@ -37,6 +37,16 @@ def test_an_outline_has_the_steps_and_the_sizes_that_slots_need(pool, program, n
     assert [step.program for step in made.steps] == [program, small, program]
     assert [step.slots for step in made.steps] == [((0, 1),), ((0, 0),), ((0, 0), (1, 1), (2, 3))]
     assert [step.fixed for step in made.steps] == [((1, buffer), (2, 2.5)), (), ()]
+
+
+def test_a_bound_step_fills_the_slots_between_its_fixed_arguments(pool, program, allocate):
+    buffer = allocate(64)
+    (step,) = outline([Launch(program, (Slot(1), buffer, Slot(0)))], 2, pool, "list:0").steps
+    for convert, native in ((None, buffer.memory), (lambda memory: memory + 100, buffer.memory + 100)):
+        made = bound(step, convert)
+        assert made.program is program
+        assert made.arguments(["number", "memory"]) == ["memory", native, "number"]
+        assert made.arguments([1, 2]) == [2, native, 1]
 
 
 def test_arguments_that_do_not_fit_are_refused(pool, program, allocate, new_pool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from zyx.errors import InitializationError
+from zyx.errors import InitializationError, NoDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +18,32 @@ PoolT = TypeVar("PoolT", bound="MemoryPool")
 def is_named(name: str, parts: Sequence[str]) -> bool:
     """Whether a device is asked for: its name has one of `parts`, in capitals or not; or there are none."""
     return not parts or any(part.lower() in name.lower() for part in parts)
+
+
+def asked_for(
+    listed: Sequence[ListedT],
+    is_asked: Callable[[ListedT], bool],
+    asked: str,
+    describe: Callable[[ListedT], str] = str,
+    what: str = "device",
+) -> list[ListedT]:
+    """Return those of the devices that are asked for.
+
+    Args:
+        listed: The devices, as the driver lists them.
+        is_asked: Whether one is asked for.
+        asked: What was asked for, such as ``devices ['radeon']``.
+        describe: Says for people which one it is.
+        what: What they are called.
+
+    Raises:
+        NoDeviceError: None is; the text has those there are.
+    """
+    wanted = [device for device in listed if is_asked(device)]
+    if not wanted:
+        have = "; ".join(map(describe, listed))
+        raise NoDeviceError(f"no {what} is asked for ({asked}); there are: {have}")
+    return wanted
 
 
 def open_each(

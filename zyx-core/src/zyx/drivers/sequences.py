@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from zyx.backend.device import Slot
-from zyx.drivers.arguments import Parameter, check_argument
+from zyx.drivers.arguments import Parameter, check_argument, native_arguments
 from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
 
@@ -37,6 +37,38 @@ class Step(Generic[ProgramT]):
     program: ProgramT
     fixed: tuple[tuple[int, Argument], ...]
     slots: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStep(Generic[ProgramT]):
+    """A launch of a sequence, with its fixed arguments as the driver takes them.
+
+    Attributes:
+        program: What is launched.
+        fixed: The arguments of the program; None where slots are.
+        slots: (number, slot) of the others.
+    """
+
+    program: ProgramT
+    fixed: tuple[Any, ...]
+    slots: tuple[tuple[int, int], ...]
+
+    def arguments(self, natives: Sequence[Any]) -> list[Any]:
+        """Return the arguments of the launch, of those of the sequence."""
+        arguments = list(self.fixed)
+        for number, slot in self.slots:
+            arguments[number] = natives[slot]
+        return arguments
+
+
+def bound(step: Step[ProgramT], convert: Callable[[Any], Any] | None = None) -> BoundStep[ProgramT]:
+    """Return a step with its fixed arguments as `native_arguments` gives them, or what `convert` makes of each."""
+    program = step.program
+    fixed: list[Any] = [None] * len(program.parameters)
+    for number, argument in step.fixed:
+        (native,) = native_arguments([argument], [program.parameters[number]], program.pool, program.what)
+        fixed[number] = native if convert is None else convert(native)
+    return BoundStep(program, tuple(fixed), step.slots)
 
 
 @dataclass(frozen=True, slots=True)
