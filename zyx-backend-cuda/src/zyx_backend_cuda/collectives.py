@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.faults import Cause, Fault
-from zyx.drivers.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
+from zyx.drivers.nccl import Nccl, NcclError, check_identifier, identifier_of
 from zyx.drivers.nccl_group import NcclGroup
 from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import LaunchError, UnsupportedError
@@ -67,7 +67,7 @@ class CudaGroup(NcclGroup):
             holder.let_go()
 
     def watch(self, since: float) -> float:
-        """Look whether exchanges fail; see `zyx_backend_cuda.lanes.Watcher`."""
+        """Look whether exchanges fail; see `zyx.drivers.watching.Watcher`."""
         for pool in self.pools:
             with pool.session:
                 pool.compute.poll()
@@ -88,16 +88,7 @@ class CudaGroup(NcclGroup):
         events: Sequence[Sequence[Event]] = (),
     ) -> list[Event]:
         tickets = [pool.take(each) for pool, each in zip(self.pools, events, strict=True)] if events else []
-        check_exchange(exchange, self.name)
-        own = [
-            [0] * len(self.pools)
-            if not nbytes
-            else [pool.own(buffer, nbytes).memory for pool, buffer in zip(self.pools, buffers, strict=True)]
-            for buffers, nbytes in (
-                (sources, exchange.source_bytes(self.size)),
-                (targets, exchange.target_bytes(self.size)),
-            )
-        ]
+        own = self.addresses(exchange, self.pools, sources, targets)
         what = f"{exchange} by {self.name}"
         try:
             for pool, behind in zip(self.pools, tickets, strict=False):
@@ -132,11 +123,8 @@ class ExchangeProgram(CudaProgram):
 
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
         group, exchange = self._group, self._exchange
-        target = natives[0] if exchange.target_bytes(group.size) else 0
-        source = natives[-2] if exchange.source_bytes(group.size) else 0
-        number = self.pool.session.stream_handle(stream)
         try:
-            group.queue(exchange, 0, source, target, number)  # type: ignore[arg-type]  # buffers are addresses
+            group.queue_launch(exchange, natives, self.pool.session.stream_handle(stream))
         except NcclError as error:
             if stream is self.pool.capture_stream:  # it is queued by itself then, and fails there if it must
                 raise Fault(Cause.REFUSED, str(error)) from error
@@ -165,12 +153,7 @@ def open_nccl(devices: Sequence[Device]) -> tuple[Nccl, list[CudaDevice]]:
 def identifier(devices: Sequence[Device], *, is_first: bool) -> bytes:
     """Return what says that the devices can be members of a group; see `zyx.hookspecs.zyx_collectives_identifier`."""
     library, _ = open_nccl(devices)
-    if not is_first:
-        return str(library).encode()
-    try:
-        return library.identifier()
-    except NcclError as error:
-        raise UnsupportedError(f"{library} makes no group: {error}") from error
+    return identifier_of(library, is_first=is_first)
 
 
 def group_of(
@@ -178,6 +161,5 @@ def group_of(
 ) -> CudaGroup:
     """Return the members of a group; see `zyx.hookspecs.zyx_collectives`."""
     library, ours = open_nccl(devices)
-    if len(identifier) != IDENTIFIER_BYTES:
-        raise UnsupportedError(f"the first member has no NCCL, but something with {len(identifier)} bytes")
+    check_identifier(identifier, "NCCL")
     return CudaGroup(library, ours, ranks, size, identifier, timeout_s)

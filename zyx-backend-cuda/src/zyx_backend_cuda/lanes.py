@@ -12,12 +12,12 @@ more.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.drivers.faults import Fault
+from zyx.drivers.watching import wait_watched
 from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import failure
@@ -25,34 +25,11 @@ from zyx_backend_cuda.errors import failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zyx.drivers.watching import Watcher
     from zyx_backend_cuda.driver import NativeEvent, Session
 
 #: After so many pieces of work, an event is recorded unasked.
 _MARK_EVERY: Final = 32
-
-#: For how long a wait that is watched asks without a pause, and how long its pauses are then, in seconds.
-_EAGER_S: Final = 1e-3
-_PAUSE_S: Final = 1e-4
-
-
-class Watcher(Protocol):
-    """Looks after work that may never be done unless somebody does."""
-
-    def check(self) -> None:
-        """Raise `BackendError` if it is known that something is wrong."""
-
-    def watch(self, since: float) -> float:
-        """Look whether something is wrong, while somebody waits.
-
-        Args:
-            since: The last time, by `time.monotonic`, when something is known to have been done.
-
-        Returns:
-            A later such time, if there is one.
-
-        Raises:
-            BackendError: Something is wrong.
-        """
 
 
 class Ticket:
@@ -174,7 +151,7 @@ class Lane:
         try:
             if self._watchers:
                 place, event = self.place(place if number is None else number)
-                self._wait_watched(event)
+                wait_watched(lambda: self._session.is_done(event), self._watchers)
             elif number is None:
                 self._session.drain(self.stream)
             else:
@@ -183,17 +160,6 @@ class Lane:
         except Fault as error:
             raise failure(what or f"waiting for {self._device}", error, LaunchError, self.last) from error
         self._reached(place)
-
-    def _wait_watched(self, event: NativeEvent) -> None:
-        """Wait for an event that may never come."""
-        started = since = time.monotonic()
-        while not self._session.is_done(event):
-            for watcher in self._watchers:
-                since = watcher.watch(since)
-            if time.monotonic() - started > _EAGER_S:
-                time.sleep(_PAUSE_S)
-        for watcher in self._watchers:
-            watcher.check()  # it has come, maybe since exchanges were ended
 
     def poll(self) -> None:
         """See how far the stream has come."""

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Event, MemoryPool, PoolBuffer
+    from zyx.drivers.watching import Watcher
     from zyx_backend_cuda.driver import Session
-    from zyx_backend_cuda.lanes import Tickets, Watcher
+    from zyx_backend_cuda.lanes import Tickets
 
 #: The kind of CUDA devices in DLPack.
 _DLPACK_CUDA: Final = 2

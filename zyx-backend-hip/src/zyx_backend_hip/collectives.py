@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.faults import Cause, Fault, failure
-from zyx.drivers.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
+from zyx.drivers.nccl import Nccl, NcclError, check_identifier, identifier_of
 from zyx.drivers.nccl_group import NcclGroup
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import DriverNotFoundError, LaunchError, UnsupportedError
@@ -61,7 +61,7 @@ class HipGroup(NcclGroup):
             holder.let_go()
 
     def watch(self, since: float) -> float:
-        """Look whether exchanges fail; see `zyx_backend_hip.work.Watcher`."""
+        """Look whether exchanges fail; see `zyx.drivers.watching.Watcher`."""
         for pool in self.pools:
             count = pool.work.count
             if count < self._seen.get(pool, count):
@@ -81,16 +81,7 @@ class HipGroup(NcclGroup):
         events: Sequence[Sequence[Event]] = (),
     ) -> list[Event]:
         behind = [pool.take(each) for pool, each in zip(self.pools, events, strict=True)] if events else []
-        check_exchange(exchange, self.name)
-        own = [
-            [0] * len(self.pools)
-            if not nbytes
-            else [pool.own(buffer, nbytes).memory for pool, buffer in zip(self.pools, buffers, strict=True)]
-            for buffers, nbytes in (
-                (sources, exchange.source_bytes(self.size)),
-                (targets, exchange.target_bytes(self.size)),
-            )
-        ]
+        own = self.addresses(exchange, self.pools, sources, targets)
         what = f"{exchange} by {self.name}"
         try:
             with ExitStack() as locks:
@@ -127,10 +118,8 @@ class ExchangeProgram(HipProgram):
 
     def queue(self, values: Sequence[int], stream: Handle) -> None:
         group, exchange = self._group, self._exchange
-        target = values[0] if exchange.target_bytes(group.size) else 0
-        source = values[-2] if exchange.source_bytes(group.size) else 0
         try:
-            group.queue(exchange, 0, source, target, stream)
+            group.queue_launch(exchange, values, stream)
         except NcclError as error:
             if stream == self.pool.session.recording:  # it is queued by itself then, and fails there if it must
                 raise Fault(Cause.REFUSED, str(error)) from error
@@ -155,12 +144,7 @@ def open_rccl(devices: Sequence[Device]) -> tuple[Nccl, list[HipDevice]]:
 def identifier(devices: Sequence[Device], *, is_first: bool) -> bytes:
     """Return what says that the devices can be members of a group; see `zyx.hookspecs.zyx_collectives_identifier`."""
     library, _ = open_rccl(devices)
-    if not is_first:
-        return str(library).encode()
-    try:
-        return library.identifier()
-    except NcclError as error:
-        raise UnsupportedError(f"{library} makes no group: {error}") from error
+    return identifier_of(library, is_first=is_first)
 
 
 def group_of(
@@ -168,6 +152,5 @@ def group_of(
 ) -> HipGroup:
     """Return the members of a group; see `zyx.hookspecs.zyx_collectives`."""
     library, ours = open_rccl(devices)
-    if len(identifier) != IDENTIFIER_BYTES:
-        raise UnsupportedError(f"the first member has no RCCL, but something with {len(identifier)} bytes")
+    check_identifier(identifier, "RCCL")
     return HipGroup(library, ours, ranks, size, identifier, timeout_s)

@@ -9,11 +9,11 @@ is for.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.faults import Fault
+from zyx.drivers.watching import wait_watched
 from zyx.drivers.work_event import dependent
 from zyx.errors import DeviceLostError, LaunchError
 from zyx_backend_hip.errors import CODES, NOT_READY
@@ -21,36 +21,12 @@ from zyx_backend_hip.errors import CODES, NOT_READY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zyx.drivers.watching import Watcher
     from zyx.errors import BackendError
     from zyx_backend_hip.driver import Handle, Session
 
 #: How many commands are let run before it is looked whether the first are complete.
 _UNNOTICED: Final = 8
-
-
-#: For how long a wait that is watched asks without a pause, and how long its pauses are then, in seconds.
-_EAGER_S: Final = 1e-3
-_PAUSE_S: Final = 1e-4
-
-
-class Watcher(Protocol):
-    """Looks after work that may never be done unless somebody does."""
-
-    def check(self) -> None:
-        """Raise `BackendError` if it is known that something is wrong."""
-
-    def watch(self, since: float) -> float:
-        """Look whether something is wrong, while somebody waits.
-
-        Args:
-            since: The last time, by `time.monotonic`, when something is known to have been done.
-
-        Returns:
-            A later such time, if there is one.
-
-        Raises:
-            BackendError: Something is wrong.
-        """
 
 
 class Command:
@@ -171,16 +147,14 @@ class Work:
 
     def _watched(self, command: Command) -> int:
         """Wait for a command that may never be done, and return its code."""
-        started = since = time.monotonic()
-        while (code := self._session.is_complete(command.event)) == NOT_READY:
-            for watcher in self.watchers:
-                since = watcher.watch(since)
-            if command.is_complete:  # which was noticed by another
-                return 0
-            if time.monotonic() - started > _EAGER_S:
-                time.sleep(_PAUSE_S)
-        for watcher in self.watchers:
-            watcher.check()  # it is done, maybe since exchanges were ended
+        code = 0
+
+        def is_over() -> bool:
+            nonlocal code
+            code = 0 if command.is_complete else self._session.is_complete(command.event)  # or another has noticed it
+            return code != NOT_READY
+
+        wait_watched(is_over, self.watchers)
         return code
 
     def fail(self, code: int) -> None:

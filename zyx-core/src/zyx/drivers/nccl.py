@@ -237,6 +237,26 @@ class Communicator:
         self.library.call(function, *arguments, communicator=self.handle)
 
 
+def identifier_of(library: Nccl, *, is_first: bool) -> bytes:
+    """Return what `zyx.hookspecs.zyx_collectives_identifier` does: an identifier, or what says that it can be used.
+
+    Raises:
+        UnsupportedError: The library makes none.
+    """
+    if not is_first:
+        return str(library).encode()
+    try:
+        return library.identifier()
+    except NcclError as error:
+        raise UnsupportedError(f"{library} makes no group: {error}") from error
+
+
+def check_identifier(identifier: bytes, library: str) -> None:
+    """Raise `UnsupportedError` unless the first member of a group has the library, too."""
+    if len(identifier) != IDENTIFIER_BYTES:
+        raise UnsupportedError(f"the first member has no {library}, but something with {len(identifier)} bytes")
+
+
 def check_exchange(exchange: Exchange, library: str) -> None:
     """Check that the libraries have an exchange.
 

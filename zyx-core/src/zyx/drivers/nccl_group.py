@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from zyx.backend.collectives import Collectives, ExchangeError, ExchangeTimeoutError
 from zyx.drivers.arguments import Parameter
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from zyx.backend.collectives import Exchange
     from zyx.backend.device import Device, Program
+    from zyx.backend.pool import PoolBuffer
+    from zyx.drivers.caching_pool import CachingPool
     from zyx.drivers.nccl import Nccl
 
 
@@ -137,6 +139,35 @@ class NcclGroup(Collectives):
         if not self._communicators:
             raise ExchangeError(f"{exchange}: {self.name} is not connected, or was closed")
         self._communicators[number].queue(exchange, source, target, stream)
+
+    def queue_launch(self, exchange: Exchange, natives: Sequence[Any], stream: int) -> None:
+        """Queue an exchange of the only device, by the launch arguments that `prepare` gave it. Raises as `queue`."""
+        target = natives[0] if exchange.target_bytes(self.size) else 0
+        source = natives[-2] if exchange.source_bytes(self.size) else 0
+        self.queue(exchange, 0, source, target, stream)
+
+    def addresses(
+        self,
+        exchange: Exchange,
+        pools: Sequence[CachingPool[int, Any]],
+        sources: Sequence[PoolBuffer],
+        targets: Sequence[PoolBuffer],
+    ) -> tuple[list[int], list[int]]:
+        """Return where the devices read and write in an exchange, 0 for those that do not.
+
+        Raises:
+            UnsupportedError: The library has no such exchange.
+            InvalidBufferError: A buffer is of another pool, was freed, or is too small.
+        """
+        check_exchange(exchange, self.name)
+        sizes = exchange.source_bytes(self.size), exchange.target_bytes(self.size)
+        own_sources, own_targets = (
+            [pool.own(buffer, nbytes).memory for pool, buffer in zip(pools, buffers, strict=True)]
+            if nbytes
+            else [0] * len(pools)
+            for buffers, nbytes in zip((sources, targets), sizes, strict=True)
+        )
+        return own_sources, own_targets
 
     def refused(self, exchange: Exchange, error: NcclError) -> ExchangeError:
         """Return the error of an exchange that was refused, after which the group cannot be used."""
