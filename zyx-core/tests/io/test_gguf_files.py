@@ -180,6 +180,14 @@ BAD = {
     "a text of 2^62 bytes": (lambda: ((key("a", 8, struct.pack("<Q", 2**62)),), {"keys": 1}), "key 'a' at byte"),
     "2^62 numbers": (lambda: ((key("a", 9, struct.pack("<IQ", 4, 2**62)),), {"keys": 1}), "key 'a' at byte"),
     "2^62 texts": (lambda: ((key("a", 9, struct.pack("<IQ", 8, 2**62)),), {"keys": 1}), "values of key 'a'"),
+    "a text of 2^62 bytes in a list": (
+        lambda: ((key("a", 9, struct.pack("<IQ", 8, 2) + text("b") + struct.pack("<Q", 2**62)),), {"keys": 1}),
+        "cut off: key 'a' at byte .* would take 4611686018427387904 bytes",
+    ),
+    "no UTF-8 in a list": (
+        lambda: ((key("a", 9, struct.pack("<IQ", 8, 2) + text("b") + text(b"\xff")),), {"keys": 1}),
+        "has no UTF-8 for key 'a'",
+    ),
     "2^62 lists": (lambda: ((key("a", 9, struct.pack("<IQ", 9, 2**62)),), {"keys": 1}), "values of key 'a'"),
     "deep lists": (lambda: ((key("a", 9, struct.pack("<IQ", 9, 1) * 4),), {"keys": 1}), "lists of lists of lists"),
     "kind 13": (lambda: ((key("a", 13, b""),), {"keys": 1}), "a value of kind 13 for key 'a'"),

@@ -41,6 +41,8 @@ KINDS: Final = {
 }  # fmt: skip
 TEXT: Final = 8
 LIST: Final = 9
+#: Bytes of the length of a text.
+_LENGTH_BYTES: Final = 8
 _NAMES: Final = {kind: name for name, kind in KINDS.items()}
 
 #: The types whose numbers stand for themselves.
@@ -160,6 +162,8 @@ class _Reader:
             if inner in _NAMES:
                 return self.numbers(inner, count, what)
             self.check(count * (8 if inner == TEXT else 12), f"{count} values of {what}")
+            if inner == TEXT:
+                return self.texts(count, what)
             return [self.value(inner, what, depth + 1) for _ in range(count)]
         if kind not in _NAMES:
             raise self.fault(f"has a value of kind {kind} for {what}; there are 0 to 12")
@@ -177,6 +181,24 @@ class _Reader:
         """Return the next text."""
         try:
             return self.take(self.number("Q"), what).decode()
+        except UnicodeDecodeError as error:
+            raise self.fault(f"has no UTF-8 for {what}") from error
+
+    def texts(self, count: int, what: str) -> list[str]:
+        """Return the next texts: without a call for each, since a vocabulary has some hundred thousand of them."""
+        read, total, at = self.file.read, self.total, self.at
+        found: list[bytes] = []
+        for _ in range(count):
+            length = int.from_bytes(read(_LENGTH_BYTES), "little")
+            data = read(length) if length <= total - at - _LENGTH_BYTES else b""
+            if len(data) < length or at + _LENGTH_BYTES > total:
+                self.file.seek(self.at)
+                return [self.text(what) for _ in range(count)]  # one by one: that says what is wrong
+            at += _LENGTH_BYTES + length
+            found.append(data)
+        self.at = at
+        try:
+            return [data.decode() for data in found]
         except UnicodeDecodeError as error:
             raise self.fault(f"has no UTF-8 for {what}") from error
 
