@@ -6,6 +6,7 @@ import pytest
 import zyx
 from zyx import nn
 from zyx.errors import GradientError
+from zyx.runtime import leaves
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 
@@ -197,3 +198,32 @@ def test_calls_are_replayed_again_once_no_tape_records():
     f(x)
     assert len(calls) == 2
     del tape
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_nodes_of_a_trace_are_asked_a_few_times_each_where_their_gradients_go(is_wanted, monkeypatch):
+    """However many tensors the function assigns: a model has two for each of its layers, of all layers before."""
+    asked = []
+    reached_from = leaves.reached_from
+    monkeypatch.setattr(leaves, "reached_from", lambda node: asked.append(node) or reached_from(node))
+    states = [numbers(3, seed=place) for place in range(20)]
+    weight = numbers(3, seed=30)
+    weight.requires_grad = is_wanted
+
+    @zyx.jit
+    def step(x):
+        for state in states:
+            x = zyx.sin(x * weight)
+            state.assign(x)
+        return x
+
+    x = numbers(3, seed=31)
+    step(x)
+    assert len(asked) >= len(states)
+    assert max(asked.count(node) for node in asked) <= 3  # when it is made, to find what is below it, and to use that
+    wanted, factor = x.numpy(), weight.numpy()
+    for state in states:
+        wanted = np.sin(wanted * factor)
+        np.testing.assert_allclose(state.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(GradientError):
+        states[-1].sum().backward()

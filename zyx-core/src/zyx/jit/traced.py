@@ -179,8 +179,7 @@ class Traced:
         self.without_history: list[Node] = []
         self.of_arguments: list[Node] = []
         if is_grad_enabled():
-            for node in self.computed:
-                is_kept, is_of_arguments = ways_of(self.runtime.observers, node, arguments)
+            for node, is_kept, is_of_arguments in ways_of(self.runtime.observers, self.computed, arguments):
                 if is_kept:
                     self.without_history.append(node)
                 elif is_of_arguments:

@@ -19,11 +19,11 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph.node import Alias, Leaf
-from zyx.graph.walk import reached_from
+from zyx.graph.walk import post_order, reached_from
 from zyx.modes import is_grad_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
@@ -128,23 +128,29 @@ def marks_of(observers: Observers, handles: Sequence[Handle]) -> tuple[int, ...]
     return tuple(marks) if any(marks) else ()
 
 
-def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tuple[bool, bool]:
-    """Return whether `node` of a trace was made from tensors that gradients are kept of, and whether from arguments."""
-    if not node.dtype.is_inexact:
-        return False, False
-    is_kept = is_of_arguments = False
-    waiting, met = [node], {node}
-    while waiting:
-        node = waiting.pop()
+def ways_of(
+    observers: Observers, nodes: Sequence[Node], arguments: Container[Node]
+) -> Iterator[tuple[Node, bool, bool]]:
+    """Yield each of the `nodes` of a trace that gradients can reach, with where it was made from.
+
+    That is whether from tensors that gradients are kept of, and whether from `arguments`. Nodes are met once for all.
+    """
+    inexact = [node for node in nodes if node.dtype.is_inexact]
+
+    def before(node: Node) -> tuple[Node, ...]:
+        return () if node in arguments or weakref.ref(node) in observers.leaves else reached_from(node)
+
+    ways: dict[Node, tuple[bool, bool]] = {}
+    for node in post_order(inexact, before):
         if node in arguments:
-            is_of_arguments = True
+            ways[node] = False, True
         elif weakref.ref(node) in observers.leaves:
-            is_kept = True
+            ways[node] = True, False
         else:
-            new = [source for source in reached_from(node) if source not in met]
-            met.update(new)
-            waiting += new
-    return is_kept, is_of_arguments
+            above = [ways[source] for source in reached_from(node)]
+            ways[node] = any(is_kept for is_kept, _ in above), any(is_given for _, is_given in above)
+    for node in inexact:
+        yield node, *ways[node]
 
 
 def computed(observers: Observers, handle: Handle, node: Node, leaf: Leaf) -> None:
