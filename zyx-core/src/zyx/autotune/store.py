@@ -111,6 +111,20 @@ class TuningStore:
         """Whether nothing was ever found."""
         return self._cache(is_made=False) is None
 
+    @property
+    def state(self) -> tuple[int, ...] | None:
+        """Size and time of the file, in nanoseconds, which change with what is found; () while nothing was.
+
+        None if it is not known: what was found is in memory, or the file is being made or removed.
+        """
+        if self.is_empty:
+            return ()
+        try:
+            status = None if self._directory is None else (self._directory / f"{NAME}-1.sqlite").stat()
+        except OSError:
+            status = None
+        return None if status is None else (status.st_size, status.st_mtime_ns)
+
     def put(self, device: Device, digest: bytes, winner: Winner) -> None:
         """Keep what was found, in place of what was."""
         cache = self._cache(is_made=True)

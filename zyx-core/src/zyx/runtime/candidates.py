@@ -51,6 +51,15 @@ class Candidates:
         self._offered = offered
         self._store = store
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether schedules and libraries are searched by measuring, as soon as something is planned."""
+        return self._settings.enabled
+
+    def described(self, device: Device) -> tuple[str, tuple[str, ...]]:
+        """Return what decides which libraries are taken on `device`, beside what was measured: policy and names."""
+        return self._settings.library_kernels, tuple(f"{k.name} {k.unmeasured}" for k in self._offered(device))
+
     def offers(self, device: Device) -> set[type[Problem]]:
         """Return the families of problems that may be measured."""
         is_off = self._settings.library_kernels == "off"

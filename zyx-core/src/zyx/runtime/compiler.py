@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zyx.nest.data import Nest
     from zyx.runtime import lowering
     from zyx.runtime.attempt import Key
+    from zyx.runtime.kept_plan import KeptPlan
     from zyx.runtime.lowering import Lowering
     from zyx.runtime.plan import Plan
     from zyx.runtime.trace import Trace
@@ -58,11 +59,13 @@ class _Known:
         future: The promise.
         device: Whose it is.
         nests: The keys of the nests that became its kernel.
+        kernel: The digest of its kernel, as far as that may be kept on disk.
     """
 
     future: Future[Program]
     device: Device
     nests: list[Key] = field(default_factory=list)
+    kernel: bytes | None = None
 
 
 class Compiler:
@@ -88,6 +91,7 @@ class Compiler:
     Attributes:
         compiled: Number of programs that were made.
         restored: Number of those that were made of what was kept on disk.
+        kept: Rendered kernels on disk.
         store: What was found by measuring.
     """
 
@@ -105,7 +109,7 @@ class Compiler:
         self.store = TuningStore(None) if store is None else store
         self._tuned = tuned
         self._others = others
-        self._kept = KernelCache(None, 0) if kept is None else kept
+        self.kept = KernelCache(None, 0) if kept is None else kept
         self._made: Lowering | None = None
         self._programs: OrderedDict[Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
         self._kernels: dict[Key, Key] = {}  # by nests
@@ -232,23 +236,56 @@ class Compiler:
         """
         if self.trace.makes_kernels:
             return None
-        origin = self._kept.origin(device, digest or key[1])
+        origin = self.kept.origin(device, digest or key[1])
         if origin is None:
             return None
         kernel_key = (device.name, origin.kernel)
-        known = self._find(kernel_key)
+        known = self._of_kernel(kernel_key, device)
         if known is None:
-            rendered = self._kept.rendered(device, origin.kernel)
-            if rendered is None:
-                return None
-            known = self._started(kernel_key, device, functools.partial(self._build, rendered, device))
+            return None
         self._link(key, kernel_key, known)
         return known, origin.schedule
+
+    def _of_kernel(self, key: Key, device: Device) -> _Known | None:
+        """Return the program of the kernel with that key, out of this process or of what an earlier one rendered."""
+        known = self._find(key)
+        if known is None and (rendered := self.kept.rendered(device, key[1])) is not None:
+            known = self._started(key, device, functools.partial(self._build, rendered, device))
+            known.kernel = key[1]
+        return known
+
+    def programs_of(self, kernels: Sequence[tuple[Device, bytes]]) -> list[Program] | None:
+        """Return the programs of kernels by their digests, on devices; None if one is neither here nor kept on disk.
+
+        Raises:
+            BackendError: A device refused one.
+        """
+        found: list[_Known] = []
+        for device, digest in kernels:
+            known = self._of_kernel((device.name, digest), device)
+            if known is None:
+                return None
+            found.append(known)
+        return [self.result(known.future) for known in found]
+
+    def kernels_of(self, plan: Plan) -> dict[Program, bytes]:
+        """Return the digests of the kernels of a plan's programs, as far as these may be kept on disk."""
+        launched = {step.program for step in plan.steps if isinstance(step, LaunchStep)}
+        return {
+            program: known.kernel
+            for known in self._programs.values()
+            if known.kernel and known.future.done() and not _has_failed(known.future)
+            if (program := known.future.result()) in launched
+        }
+
+    def keep_plan(self, devices: Sequence[Device], digest: str, plan: KeptPlan) -> None:
+        """Keep a plan on disk, behind the kernels that it launches."""
+        self._background.submit(self.kept.keep_plan, devices, digest, plan)
 
     def _note(self, key: Key, kernel_key: Key, known: _Known, schedule: int, digest: bytes = b"") -> None:
         """Note which kernel nests became, or a hand-written one, for this process and later ones; see `_restored`."""
         self._link(key, kernel_key, known)
-        self._background.submit(self._kept.note, known.device, digest or key[1], Origin(kernel_key[1], schedule))
+        self._background.submit(self.kept.note, known.device, digest or key[1], Origin(kernel_key[1], schedule))
 
     def _link(self, key: Key, kernel_key: Key, known: _Known) -> None:
         if key not in known.nests:
@@ -280,7 +317,9 @@ class Compiler:
         return known
 
     def _compiling(self, key: Key, kernel: Kernel, device: Device) -> _Known:
-        return self._started(key, device, functools.partial(self._compile, kernel, device, key[1]))
+        known = self._started(key, device, functools.partial(self._compile, kernel, device, key[1]))
+        known.kernel = key[1] if isinstance(device, SupportsRendering) else None
+        return known
 
     def _started(self, key: Key, device: Device, make: Callable[[], Program]) -> _Known:
         known = self._programs[key] = _Known(self._background_of(device).submit(copy_context().run, make), device)
@@ -359,7 +398,7 @@ class Compiler:
         if isinstance(device, SupportsRendering):
             rendered = device.render(kernel)
             program: Program = device.build(rendered)
-            self._kept.keep(device, digest, rendered)
+            self.kept.keep(device, digest, rendered)
         else:
             program = device.compile(kernel)
         with self._count_lock:

@@ -1,10 +1,11 @@
 """The cache of rendered kernels on disk, by the nests that become each: a later process neither schedules nor renders.
 
-An entry is for a kernel, or for nests or a hand-written kernel which become one; and for all that the way from these to
-the text depends on: the device's record and dialect, and the code of core and of the backend, by the sizes and times of
-their files. Entries are MessagePack, data of declared types without code, and element types stand there by their names.
-The cache gives back only what was sealed with the user's key, since a text is compiled and run. Whatever is wrong with
-an entry, it is as if there was none.
+An entry is for a kernel, for nests or a hand-written kernel which become one, or for a graph and the plan that computes
+it by such kernels (`zyx.runtime.kept_plan`); and for all that the way from these to the text depends on: the device's
+record and dialect, and the code of core and of the backend, by the sizes and times of their files. Entries are
+MessagePack, data of declared types without code, and element types stand there by their names. The cache gives back
+only what was sealed with the user's key, since a text is compiled and run. Whatever is wrong with an entry, it is as if
+there was none.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ import msgspec
 from zyx.drivers.rendered import SupportsRendering, identity
 from zyx.dtype import DType, as_dtype
 from zyx.lazy_import import lazy_import
+from zyx.runtime.kept_plan import KeptPlan
 from zyx.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend import Device
     from zyx.drivers import disk_cache
     from zyx.drivers.cache import ProgramCache
@@ -78,6 +82,7 @@ class KernelCache:
         self._devices: dict[Device, _About | None] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._origins = msgspec.msgpack.Decoder(Origin)
+        self._plans = msgspec.msgpack.Decoder(KeptPlan)
 
     def origin(self, device: Device, digest: bytes) -> Origin | None:
         """Return the cached origin of a digest of nests, or of a hand-written kernel, on `device`; None on a miss."""
@@ -109,6 +114,25 @@ class KernelCache:
             self._give_up(device, error)
         else:
             self._cache.put(f"{about.identity} kernel {digest.hex()}", value)
+
+    def plan(self, devices: Sequence[Device], digest: str) -> KeptPlan | None:
+        """Return the cached plan of a graph on `devices`, by the digest of what else it depends on; None on a miss."""
+        key = self._key_of_plan(devices, digest)
+        return None if key is None else self._read(devices[0], key, self._plans)
+
+    def keep_plan(self, devices: Sequence[Device], digest: str, plan: KeptPlan) -> None:
+        """Keep the plan of a graph; see `plan`."""
+        key = self._key_of_plan(devices, digest)
+        if key is not None and self._cache is not None:
+            self._cache.put(key, self._encoder.encode(plan))
+
+    def keeps_plans_of(self, devices: Sequence[Device]) -> bool:
+        """Whether plans of graphs on `devices` are kept: all of them render."""
+        return self._cache is not None and all(self._about(device) is not None for device in devices)
+
+    def _key_of_plan(self, devices: Sequence[Device], digest: str) -> str | None:
+        known = [(device.name, about.identity) for device in devices if (about := self._about(device)) is not None]
+        return f"{identity(*known)} plan {digest}" if len(known) == len(devices) else None
 
     def _read(self, device: Device, key: str, decoder: msgspec.msgpack.Decoder[_T]) -> _T | None:
         value = None if self._cache is None else self._cache.get(key)

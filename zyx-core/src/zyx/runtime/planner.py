@@ -31,6 +31,7 @@ from zyx.nest.data import params_of
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import ArraySlot, HostStep
+from zyx.runtime.kept_plans import KeptPlans
 from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.memory_planning import Copy, Hosted, Launched, plan_memory
 from zyx.runtime.on_host import OnHost, needed_copies
@@ -83,6 +84,7 @@ class Planner:
         self.compiler = compiler
         self.candidates = candidates
         self.is_deterministic = is_deterministic
+        self.kept = KeptPlans(device_of, compiler, candidates, is_deterministic=is_deterministic)
 
     # What is asked for at each new graph is reached from here: when Python is ending, nothing can be imported any more.
 

@@ -310,7 +310,9 @@ class Plans(OpenDevices):
         self.release_discarded()
         started = time.perf_counter()
         with collector.rare_collections():
-            plan = self.planner.make(outputs, leaves, donations, placed)
+            make = functools.partial(self.planner.make, outputs, leaves, donations, placed)
+            is_kept = not placed and self.lines is None
+            plan = self.planner.kept.plan(outputs, leaves, donations, make) if is_kept else make()
         self.trace.planned(plan, time.perf_counter() - started)
         return plan
 
