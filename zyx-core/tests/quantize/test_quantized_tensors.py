@@ -5,7 +5,7 @@ import pytest
 
 import zyx
 from zyx.errors import DTypeError, FormatError, ShapeError
-from zyx.quantize import GGUF, QuantizedTensor, matmul, quantize, take
+from zyx.quantize import GGUF, QuantizedTensor, layout_for, matmul, quantize, take
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 
@@ -235,6 +235,20 @@ def test_products_with_packed_weights_are_those_with_their_numbers(kind, lead):
     assert (np.abs(wide.numpy() - x @ numbers.T) <= 1e-14 * scale).all()
     with zyx.autocast("float16"):
         assert matmul(zyx.Tensor(x), weight).dtype is zyx.float16
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_products_of_few_rows_read_the_packed_bytes_and_store_results_alone(kind, rows):
+    """As large as those that are divided into several products where there is more to gain."""
+    width, count = (1536, 64) if kind in {"int8/24", "int4/64"} else (2048, 64)
+    blocks = width // layout_for(kind, width).count
+    data = np.zeros((count, blocks * layout_for(kind, width).nbytes), np.uint8)
+    x = zyx.Tensor(np.ones((rows, width), np.float32))
+    plan = zyx.explain_plan(matmul(x, QuantizedTensor(zyx.Tensor(data), kind)))
+    assert [step["kind"] for step in plan["steps"]] == ["launch"]
+    assert plan["temporaries"] == []
+    assert plan["steps"][0]["bytes"] == data.nbytes + 4 * rows * (width + count)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -240,3 +240,31 @@ def test_what_lies_in_memory_is_rounded_once_for_products_that_use_it_often(cpu,
     product = cpu.matmul(a, b)
     kept = choose_materialised(topological([product]), [product])
     assert [node.dtype for node in kept if isinstance(node, n.Cast)] == [dtypes.float16] * (2 if is_kept else 0)
+
+
+def of_packed(bench, rows, *, terms=2, kind=np.uint8):
+    """Return a product of few rows with packed weights: sums over `terms` places of bytes, each of its own number."""
+    columns, depth = 48, 64 * 32
+    data = bench.leaf(np.arange(columns * depth).reshape(1, columns, depth).astype(kind))
+    added = None
+    for number in range(terms):
+        numbers = bench.mul(bench.graph.cast(data, dtypes.float32), bench.constant(number + 1.0))
+        scaled = bench.add(bench.mul(numbers, bench.constant(0.001)), bench.constant(0.5))
+        product = bench.mul(
+            bench.expand(bench.normal(rows, 1, depth), rows, columns, depth), bench.expand(scaled, rows, columns, depth)
+        )
+        added = product if added is None else bench.add(added, product)
+    return bench.sum(added, 2)
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+@pytest.mark.parametrize("rows", [2, 5, 8])
+def test_packed_weights_are_unpacked_where_few_rows_are_multiplied_with_them(cpu, rows, terms):
+    scheduled = cpu.check(of_packed(cpu, rows, terms=terms), tolerance=1e-3)
+    assert len(scheduled.nests) == 1
+    assert scheduled.stored_bytes == rows * 48 * 4
+
+
+def test_weights_are_stored_that_many_rows_use_or_that_are_made_of_as_many_bytes(cpu):
+    for output in (of_packed(cpu, 9, terms=1), of_packed(cpu, 4, terms=1, kind=np.float32)):
+        assert cpu.schedule(output).stored_bytes > 48 * 64 * 32 * 4

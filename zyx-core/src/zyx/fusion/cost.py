@@ -66,8 +66,15 @@ def store_cost(node: Node) -> int:
 def reading_cost(node: Node, known: Collection[Node]) -> int:
     """Return the extra cost of reading the sources of an element of `node` instead of the element itself.
 
-    A byte from memory costs about as much as an operation. What is shown again and again, such as a row that is added
-    to a matrix, counts by what lies in memory.
+    A byte from memory costs about as much as an operation.
+    """
+    return max(0, bytes_read(node, known) - node.dtype.itemsize)
+
+
+def bytes_read(node: Node, known: Collection[Node]) -> int:
+    """Return how many bytes an element of `node` is made of, of what is `known` or in memory.
+
+    What is shown again and again, such as a row that is added to a matrix, counts by what lies in memory.
     """
     size = max(1, size_of(node.shape))
     found: dict[Node, None] = {}
@@ -87,7 +94,7 @@ def reading_cost(node: Node, known: Collection[Node]) -> int:
         for source in found
         if not isinstance(source, n.Const | n.Iota) or source.storage is not None
     )
-    return max(0, int(read) - node.dtype.itemsize)
+    return int(read)
 
 
 def is_source(node: Node) -> bool:

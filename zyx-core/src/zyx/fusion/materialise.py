@@ -23,11 +23,12 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from zyx.fusion.cost import is_source, own_cost
+from zyx.fusion.cost import bytes_read, is_source, own_cost
 from zyx.fusion.movement import MOVEMENT
 from zyx.fusion.recomputation import limit_recomputation
 from zyx.graph import node as n
 from zyx.ops import BinaryOp, ReduceOp
+from zyx.schedule.seeds.skinny_products import FEW_ROWS
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -64,15 +65,18 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node], recomput
         if isinstance(node, n.Custom) and node.storage is None:
             must.update(source for source in node.sources if not _is_buffer(source))
     kept.update(must)
+    made: set[Node] = set()
     for node in order:
         if isinstance(node, n.Expand) and node.storage is None:
             _keep_expanded(node, kept)
-        else:
-            for operand in contraction_operands(node) or ():
+        for operand in products_operands(node):
+            if is_made_where_used(operand):
+                made.add(operand)
+            elif contraction_operands(node):
                 _keep_operand(operand, kept)
                 _keep_in_pieces(operand, kept)
     kept.update(_rounded(order, outputs))
-    limit_recomputation(order, kept)
+    limit_recomputation(order, kept, made)
     kept.update(row_summaries(order, kept))
     return kept - {node for node in recomputed if node not in must and not is_always_kept(node)}
 
@@ -156,6 +160,28 @@ def contraction_operands(node: Node) -> tuple[Node, Node] | None:
     return (first, second) if _repetition(first) > 1 and _repetition(second) > 1 else None
 
 
+def products_operands(node: Node) -> list[Node]:
+    """Return the factors if `node` is a sum of products, one or several added up, which may have a scale in common.
+
+    Each product is as `contraction_operands` says.
+    """
+    if not isinstance(node, n.Reduce) or node.op is not ReduceOp.SUM or node.storage is not None:
+        return []
+    found: list[Node] = []
+    above = [node.sources[0]]
+    while above:
+        product = above.pop()
+        while isinstance(product, n.Cast) and product.storage is None:
+            product = product.sources[0]
+        if not isinstance(product, n.Binary) or product.storage is not None:
+            continue
+        if product.op is BinaryOp.MUL and all(_repetition(factor) > 1 for factor in product.sources):
+            found += product.sources
+        elif product.op in (BinaryOp.ADD, BinaryOp.MUL):
+            above += product.sources
+    return found
+
+
 def _is_buffer(node: Node) -> bool:
     return node.storage is not None or isinstance(node, n.Leaf)
 
@@ -183,6 +209,21 @@ def _keep_expanded(node: Node, kept: set[Node]) -> None:
     factor = size_of(node.shape) // max(1, size_of(node.sources[0].shape))
     if not is_source(source) and min(factor, own_cost(source)) >= _EXPANSION:
         kept.add(source)
+
+
+def is_made_where_used(operand: Node) -> bool:
+    """Whether what is multiplied is computed by each kernel that multiplies it, and not stored for that.
+
+    So are numbers that few results use each, and that are made of less than half the bytes that they have: packed
+    weights, with few rows. Schedules write the few rows out, so that a number is made once for all of them.
+    """
+    below = below_movement(operand)
+    return (
+        1 < _repetition(operand) <= FEW_ROWS
+        and not is_source(below)
+        and not is_always_kept(below)
+        and bytes_read(below, ()) * 2 < below.dtype.itemsize
+    )
 
 
 def _keep_operand(operand: Node, kept: set[Node]) -> None:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.dtype import accumulator
 from zyx.errors import ShapeError
 from zyx.fusion.interleaved import interleaved
-from zyx.fusion.materialise import contraction_operands
+from zyx.fusion.materialise import contraction_operands, is_made_where_used
 from zyx.fusion.movement import MOVEMENT
 from zyx.fusion.scans import split_scan
 from zyx.fusion.scattering import Helpers, in_parallel
@@ -224,7 +224,8 @@ def _sum_of_products(
     if len(summands) == 1:
         return None
     sums = [graph.reduce(ReduceOp.SUM, new[summand], node.axes) for summand in summands]
-    if all(contraction_operands(part) is None for part in sums):
+    operands = [found for part in sums if (found := contraction_operands(part)) is not None]
+    if not operands or any(is_made_where_used(operand) for found in operands for operand in found):
         return None
     total: Node | None = None
     for part in sums:

@@ -22,7 +22,7 @@ from zyx.nest.pool import Pool
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from zyx.fusion.region import FusedRegion, View
     from zyx.graph.node import Node
@@ -37,22 +37,28 @@ _INDEX_COST: Final = 8
 _MOST_CODE: Final = 64
 
 
-def limit_recomputation(order: Sequence[Node], kept: set[Node]) -> None:
+def limit_recomputation(order: Sequence[Node], kept: set[Node], made: Collection[Node] = ()) -> None:
     """Add to `kept` the nodes of `order`, which is topological, that cost more to compute at all points than to keep.
 
-    Those nearest the outputs come first, each as if nothing below it were kept that is not in `kept` already.
+    Those nearest the outputs come first, each as if nothing below it were kept that is not in `kept` already. What is
+    `made` where it is multiplied with few rows is computed once for all of these, and so is what it is made of.
     """
     needed: dict[Node, Places] = {}
+    of_rows = {*made}
     known = kept | _indices(order)
     for node in reversed(order):
         places = needed.pop(node, {})
         if is_source(node):
             continue
-        if node in kept or (not isinstance(node, MOVEMENT) and _is_better_kept(node, places, known)):
+        if node in kept or (
+            not isinstance(node, MOVEMENT) and _is_better_kept(node, places, known, is_of_rows=node in of_rows)
+        ):
             kept.add(node)
             known.add(node)
             region = region_at(node, Pool())
             places = {region: region.views[node]}
+        elif node in of_rows:
+            of_rows.update(node.sources)
         for region, views in places.items():
             for view in views:
                 for source, below in views_below(region, node, view):
@@ -74,15 +80,18 @@ def _indices(order: Sequence[Node]) -> set[Node]:
     return set(costs)
 
 
-def _is_better_kept(node: Node, places: Mapping[FusedRegion, Mapping[View, None]], known: set[Node]) -> bool:
+def _is_better_kept(
+    node: Node, places: Mapping[FusedRegion, Mapping[View, None]], known: set[Node], *, is_of_rows: bool
+) -> bool:
     if node in known or not places:
         return False
     size = size_of(node.shape)
     around = times = 0
     for region, views in places.items():
         for view in views:
+            ranges = _ranges_of(view)
             around = max(around, region.extent(view.around))
-            times += region.times_computed(_ranges_of(view), view.around)
+            times += region.extent(ranges) if is_of_rows else region.times_computed(ranges, view.around)
     points = max(map(len, places.values()))
     if times <= size and points == 1:
         return False

@@ -165,7 +165,7 @@ class QuantizedTensor(_Pair):
 def matmul(x: Tensor, weight: QuantizedTensor, *, activations: str | None = None) -> Tensor:
     """Return ``x @ weight.T``, the numbers of `weight` being made where they are multiplied.
 
-    For one row of `x`, it is one kernel, which reads the packed bytes and nothing else of `weight`. For many, the
+    For up to 8 rows of `x`, it is one kernel, which reads the packed bytes and nothing else of `weight`. For more, the
     numbers are made once, in the dtype of `x`, and multiplied as others are; they are in memory while that goes on.
 
     Products of float32 and shorter ones are summed in float32. Beside the product with the same numbers in more digits,

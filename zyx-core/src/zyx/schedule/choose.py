@@ -52,8 +52,9 @@ def space_of(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> Space:
 
 
 def _space(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> Space:
-    found = find_contraction(plan.nest) if info.vector_bytes else None
-    if info.max_group_threads > 1:
+    is_threads = info.max_group_threads > 1
+    found = find_contraction(plan.nest, of_several=not is_threads) if info.vector_bytes else None
+    if is_threads:
         specs = groups.group_seeds(plan.nest, found, info, is_alone=is_alone)
         return Space(plan, specs, most_threads=0 if is_alone else groups.THREADS)
     if found is not None:

@@ -143,19 +143,21 @@ class Contraction:
         return Matrices((rows, columns), (left, right), depth, (kept, reduced), near)
 
 
-def find_contraction(nest: Nest) -> Contraction | None:
+def find_contraction(nest: Nest, *, of_several: bool = False) -> Contraction | None:
     """Return the sum of products of a nest whose reads are each used for several results, if it has one.
 
     A sum whose results other statements combine again is none: the tiles of its results would be shared out over groups
     and lanes that have to meet. So are the distances between pairs of points, of which the nearest is wanted. Neither
     is a sum of products with conditions, which may share a launch with others: see `zyx.fusion.arrange`.
+
+    With `of_several`, what is summed may be several products added up, the first of which has the `factors`.
     """
     for statement in nest.statements:
         if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM:
             continue
         product = statement.expr
-        while isinstance(product, e.Convert):
-            product = product.x
+        while isinstance(product, e.Convert) or (of_several and _is_added(product)):
+            product = product.x  # type: ignore[attr-defined]  # both have it
         if not isinstance(product, e.Apply2) or product.op is not BinaryOp.MUL:
             continue
         is_converted = product is not statement.expr
@@ -167,6 +169,10 @@ def find_contraction(nest: Nest) -> Contraction | None:
             if all(found.shared(read) for read in found.reads):
                 return found
     return None
+
+
+def _is_added(expr: Expr) -> bool:
+    return isinstance(expr, e.Apply2) and expr.op is BinaryOp.ADD
 
 
 def _longest(ranges: Sequence[Range], stores: Sequence[Store]) -> Range:
