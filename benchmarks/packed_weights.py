@@ -16,17 +16,25 @@ import time
 import numpy as np
 
 import zyx
+from zyx.errors import ShapeError
 from zyx.quantize import GGUF, NAMES, QuantizedTensor, layout_for, matmul
 
 _BYTES = 128 << 20
 
 
 def weights(name: str, outputs: int, inputs: int, random: np.random.Generator) -> zyx.Tensor | QuantizedTensor:
-    """Return a matrix of random numbers; packed, of random bytes."""
+    """Return a matrix of random numbers; packed, of random bytes.
+
+    Raises:
+        ShapeError: The format has several rows together, and there are not whole groups of them.
+    """
     if name == "float32":
         return zyx.Tensor(random.standard_normal((outputs, inputs)).astype(np.float32)).realize()
     layout = layout_for(name, inputs)
-    data = random.integers(0, 60, (outputs, inputs // layout.count * layout.nbytes), dtype=np.uint8)
+    if outputs % layout.rows:
+        raise ShapeError(f"{name} has {layout.rows} rows together, and {outputs} are no multiple: take another --size")
+    nbytes = inputs // layout.count * layout.nbytes
+    data = random.integers(0, 60, (outputs // layout.rows, layout.rows * nbytes), dtype=np.uint8)
     return QuantizedTensor(zyx.Tensor(data).realize(), name)
 
 

@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from zyx.errors import ShapeError
 
 FIT = Path(__file__).parents[1] / "benchmarks" / "fit_schedules.py"
 
@@ -53,3 +56,19 @@ def test_picks_among_drawn_schedules_are_compared_with_the_best_and_kept_for_the
     assert "Weights(vector=" in fitted.stdout
     losses = [float(line.split()[-1]) for line in fitted.stdout.splitlines() if line.startswith("times ")]
     assert losses == sorted(losses, reverse=True)
+
+
+PACKED = Path(__file__).parents[1] / "benchmarks" / "packed_weights.py"
+
+
+def test_matrices_of_every_format_are_timed_those_with_rows_together_as_well() -> None:
+    spec = importlib.util.spec_from_file_location("packed_weights", PACKED)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    random = np.random.default_rng(0)
+    for name in ("float32", "Q4_1", "Q8_0+", "int4/16", "Q4_1x8", "int8/16x8"):
+        assert script.weights(name, 8, 32, random).shape == (8, 32)
+    with pytest.raises(ShapeError, match="Q4_1x8 has 8 rows together, and 12 are no multiple"):
+        script.weights("Q4_1x8", 12, 32, random)

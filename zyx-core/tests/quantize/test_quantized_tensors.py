@@ -99,6 +99,7 @@ def test_what_cannot_be_packed_numbers_is_refused():
         ((data[:, :33], "Q8_0"), "rows of 33 bytes are no whole number of blocks of 34 bytes"),
         ((data[:, :4], "int8"), "at least one number"),
         ((data[0, 0], "Q8_0"), r"uint8 with an axis for the bytes, not uint8 of shape \(\)"),
+        ((zyx.zeros(8 * 34, dtype="uint8"), "Q8_0x8"), r"several rows are together, \(groups, bytes\), not \(272,\)"),
         ((data.astype("int8"), "Q8_0"), r"not int8 of shape \(2, 34\)"),
         ((data.numpy(), "Q8_0"), "not ndarray"),
     ]:

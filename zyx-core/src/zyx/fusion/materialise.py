@@ -6,7 +6,8 @@ Kept are
 2. every reduction;
 3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
 4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory, also of
-   what is in memory; and if rows of it lie in short pieces there, which would be put together again for every use;
+   what is in memory; and if rows of it lie in short pieces there, which would be put together again for every use.
+   Packed weights are not, that few rows are multiplied with: see `is_made_where_used`;
 5. what a reduction is rounded to, if nothing else needs the reduction: less is stored than of the reduction itself;
 6. what is needed at several points, by one kept node or by several, if computing it again at each costs more than
    storing it and reading it back: see `zyx.fusion.recomputation`;

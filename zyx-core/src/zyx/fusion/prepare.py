@@ -12,7 +12,7 @@
 7. Sorting becomes hand-written kernels (`zyx.kernels.sorting`).
 8. Scatters take the form that runs in parallel (`zyx.fusion.scattering`).
 9. A sum of several products of matrices, as gradients have it, becomes several sums: each is one that is known how to
-   compute fast.
+   compute fast. Products with what is unpacked where it is multiplied stay together, since they share its bytes.
 10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.kernels.attention`).
 11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.fusion.channels_last`).
 12. Fourier transforms become hand-written kernels, or sums of products (`zyx.kernels.fourier`).

@@ -59,12 +59,14 @@ class QuantizedTensor(_Pair):
         """Take both.
 
         Raises:
-            FormatError: No such format, another dtype, or rows that are no whole number of blocks.
+            FormatError: No such format, another dtype, rows that are no whole number of blocks, or one axis of a format
+                that has several rows together.
         """
         if not is_tensor(data) or data.dtype is not dtypes.uint8 or not data.ndim:
             what = f"{data.dtype} of shape {data.shape}" if is_tensor(data) else type(data).__name__
             raise FormatError(f"{format}: packed numbers are a tensor of uint8 with an axis for the bytes, not {what}")
-        layout_of(format, data.shape[-1])
+        if layout_of(format, data.shape[-1]).rows > 1 and data.ndim < 2:
+            raise FormatError(f"{format}: the bytes of several rows are together, (groups, bytes), not {data.shape}")
         return super().__new__(cls, data, format)
 
     @property
