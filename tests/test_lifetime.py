@@ -97,3 +97,56 @@ def test_all_devices_may_be_parts_of_one_graph():
             assert abs(z.numpy() - (range(6) + expected.sum())).max() < 1e-3
         del y, z
         runtime.close()
+
+
+def test_a_process_ends_quietly_after_devices_were_opened_anew():
+    """What was captured for a traced function on the devices before that went with these."""
+    text = """
+def traced():
+    step = zyx.jit(lambda x: (zyx.tanh(x @ x) @ x).sum() * 2.0)
+    for _ in range(3):
+        step(zyx.Tensor(a))
+    return step
+before = traced()
+zyx.close()
+after = traced()
+del before
+"""
+    assert run(text) == ""
+
+
+@pytest.mark.parametrize(
+    "work", ["step(y)", "(y * 2.0).realize()", "y.numpy()", "zyx.Tensor(a)", "step(x @ y)"], ids=lambda work: work
+)
+def test_threads_that_wait_for_a_runtime_while_the_process_ends_end_quietly(work):
+    """They are there until devices are closed, and do nothing on these."""
+    text = f"""
+import atexit, threading, time
+from zyx.runtime.lifetime import opened
+from zyx.runtime.runtime import current
+for _ in range(3):
+    step(y).item()
+z = (x + 1.0).realize()
+begin, ended = threading.Event(), []
+def waiting():
+    begin.wait()
+    {work}
+    ended.append("computed on what is closed")
+threads = [threading.Thread(target=waiting, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+def join():
+    for thread in threads:
+        thread.join(60)
+    print(*[thread.is_alive() for thread in threads], *ended, flush=True)
+atexit.register(join)
+opened()  # so that devices are closed before that
+runtime = current()
+close = runtime.close
+def closing():
+    begin.set()
+    time.sleep(0.2)  # they wait for the lock by then
+    close()
+runtime.close = closing
+"""
+    assert run(text) == "False False False\n"

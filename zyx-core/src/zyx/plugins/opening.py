@@ -104,6 +104,10 @@ class OpenedBackends:
         """Return the name of the backend that `device` belongs to."""
         return device.name.partition(":")[0]
 
+    def has(self, device: Device) -> bool:
+        """Whether `device` is open, and not one of its name that was closed."""
+        return self.devices.get(device.name) is device
+
     def lost(self, device: Device, error: DeviceLostError) -> None:
         """Take a device that stopped answering out of `devices`; the others of its backend go on."""
         self.devices.pop(device.name, None)

@@ -12,6 +12,7 @@ from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.graph.node import Node
 from zyx.lazy_import import lazy_import
 from zyx.modes import shown
+from zyx.runtime.lifetime import LastLock, LastPools
 from zyx.runtime.trace import MEMORY
 
 if TYPE_CHECKING:
@@ -322,6 +323,17 @@ class Allocator:
         else:
             buffer.pending = Pending(event, pool)
         return buffer
+
+    def end(self) -> None:
+        """Be for the calling thread alone, which ends the process; others that ask for memory end, quietly."""
+        lock, allocate = LastLock(), self.allocate
+        self.lost = LastPools(lock, self.lost)
+
+        def allocated(pool: MemoryPool, nbytes: int) -> Buffer:
+            with lock:
+                return allocate(pool, nbytes)
+
+        self.allocate = allocated  # type: ignore[method-assign]  # no other allocation pays for the question
 
     def check(self, pool: MemoryPool) -> None:
         """Raise `DeviceLostError` if `pool` must not be touched."""

@@ -9,11 +9,17 @@ Children are numbered, so that what must differ between them can be derived from
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import threading
 import weakref
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zyx.backend import MemoryPool
 
 
 class Living(Protocol):
@@ -66,6 +72,24 @@ class LastLock:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+class LastPools(set["MemoryPool"]):
+    """The pools of a runtime that must not be touched, at the end of the process: by other threads, none.
+
+    Those that waited for the lock of a runtime while it was closed go on with what they have of it.
+    """
+
+    def __init__(self, lock: LastLock, pools: Iterable[MemoryPool]) -> None:
+        super().__init__(pools)
+        self._lock = lock
+
+    def __bool__(self) -> bool:
+        return True  # it is always worth asking
+
+    def __contains__(self, pool: object) -> bool:
+        self._lock.acquire()
+        return super().__contains__(pool)
 
 
 _alive: Final[weakref.WeakSet[Living]] = weakref.WeakSet()
@@ -139,8 +163,9 @@ def _follow_forks() -> None:
 
 
 def _close_all() -> None:
-    for living in list(_alive):
-        living.end()
+    with contextlib.ExitStack() as stack:  # what one of them raises must not leave the others open
+        for living in list(_alive):
+            stack.callback(living.end)
 
 
 def _before_fork() -> None:

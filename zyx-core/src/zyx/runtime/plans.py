@@ -301,8 +301,8 @@ class Plans(OpenDevices):
             plan = self._discarded.popleft()
             if self.memory.lost and any(device.memory_pool in self.memory.lost for device in plan.devices):
                 of_parent.append(plan)
-            else:
-                plan.close()
+            elif self._opened is not None and all(self._opened.has(device) for device in plan.devices):
+                plan.close()  # devices that were closed since took along what was captured
 
     def _planned(
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node], placed: Placed

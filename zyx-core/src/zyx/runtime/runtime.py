@@ -448,9 +448,10 @@ class Runtime(Plans):
                 self._opened = None
 
     def end(self) -> None:
-        """Close at the end of the process. Threads that still compute end when they ask for the lock next."""
+        """Close at the end of the process. Threads that still compute end when they have, or ask for, the lock."""
         with self.lock:
             self.close()
+            self.memory.end()
             self.lock = lifetime.LastLock()  # type: ignore[assignment]  # it has what is used of one
 
     def before_fork(self) -> None:
