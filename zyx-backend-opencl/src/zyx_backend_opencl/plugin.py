@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zyx.errors import DriverNotFoundError
 from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_opencl.version import __version__
 
@@ -54,12 +53,10 @@ def zyx_memory_pools(config: BackendConfig[OpenclConfig]) -> Sequence[MemoryPool
         NoDeviceError: There are platforms, and none has a device that is asked for.
         InitializationError: Every device refused; the text has the reasons.
     """
-    try:
+    from zyx.drivers.opening import needing
+
+    with needing("the package pyopencl", "pip install pyopencl"):
         from zyx_backend_opencl.start import open_pools
-    except ImportError as error:
-        if (error.name or "").startswith("zyx"):  # of ours, and no driver
-            raise
-        raise DriverNotFoundError(f"the package pyopencl cannot be imported ({error}): pip install pyopencl") from error
     return open_pools(config)
 
 

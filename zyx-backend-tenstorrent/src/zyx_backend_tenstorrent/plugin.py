@@ -84,14 +84,12 @@ def _open(name: str, section: TenstorrentConfig) -> Sequence[MemoryPool]:
     missing = [package for package in packages if not _is_installed(package)]
     if missing:
         raise DriverNotFoundError(f"no package {' and '.join(missing)}: {advice}")
-    try:
+    from zyx.drivers.opening import needing
+
+    with needing(" and ".join(packages), advice):
         from zyx_backend_tenstorrent.start import open_cards, open_simulator
 
         return (open_cards if name == "cards" else open_simulator)(section)
-    except ImportError as error:
-        if (error.name or "").startswith("zyx"):  # of ours, and no driver
-            raise
-        raise DriverNotFoundError(f"{' and '.join(packages)} cannot be used ({error}): {advice}") from error
 
 
 def _is_installed(package: str) -> bool:

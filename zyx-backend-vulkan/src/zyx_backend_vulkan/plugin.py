@@ -67,17 +67,16 @@ def zyx_memory_pools(config: BackendConfig[VulkanConfig]) -> Sequence[MemoryPool
         NoDeviceError: There are devices, and none is asked for.
         InitializationError: Every device refused or is too old; the text has the reasons.
     """
+    from zyx.drivers.opening import needing
+
     try:
-        from zyx_backend_vulkan.start import open_pools
-    except (ImportError, OSError) as error:  # the binding, or the loader
-        if isinstance(error, OSError):
-            raise DriverNotFoundError(
-                f"Vulkan's loader cannot be used ({error}). It comes with a GPU's driver package; on Debian, "
-                "apt install libvulkan1 mesa-vulkan-drivers brings it, with drivers for AMD, Intel and any CPU"
-            ) from error
-        if (error.name or "").startswith("zyx"):  # of ours, and no driver
-            raise
-        raise DriverNotFoundError(f"the package vulkan cannot be imported ({error}): {_INSTALL}") from error
+        with needing("the package vulkan", _INSTALL):
+            from zyx_backend_vulkan.start import open_pools
+    except OSError as error:
+        raise DriverNotFoundError(
+            f"Vulkan's loader cannot be used ({error}). It comes with a GPU's driver package; on Debian, "
+            "apt install libvulkan1 mesa-vulkan-drivers brings it, with drivers for AMD, Intel and any CPU"
+        ) from error
     return open_pools(config)
 
 

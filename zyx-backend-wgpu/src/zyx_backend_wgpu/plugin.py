@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from zyx.drivers.vulkan_loader import may_have_gpus
-from zyx.errors import DriverNotFoundError
 from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_wgpu.version import __version__
 
@@ -67,12 +66,10 @@ def zyx_memory_pools(config: BackendConfig[WgpuConfig]) -> Sequence[MemoryPool]:
         NoDeviceError: There are adapters, and none is asked for.
         InitializationError: Every adapter refused; the text has the reasons.
     """
-    try:
+    from zyx.drivers.opening import needing
+
+    with needing("the package wgpu", _INSTALL, OSError):  # which its native library raises
         from zyx_backend_wgpu.start import open_pools
-    except (ImportError, OSError) as error:  # the package, or its native library
-        if isinstance(error, ImportError) and (error.name or "").startswith("zyx"):  # of ours, and no driver
-            raise
-        raise DriverNotFoundError(f"the package wgpu cannot be used ({error}): {_INSTALL}") from error
     return open_pools(config)
 
 

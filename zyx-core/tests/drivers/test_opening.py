@@ -5,8 +5,28 @@ from __future__ import annotations
 import pytest
 
 from zyx.builtin.host import HostPool
-from zyx.drivers.opening import asked_for, is_named, open_each
-from zyx.errors import InitializationError, NoDeviceError
+from zyx.drivers.opening import asked_for, is_named, needing, open_each
+from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
+
+
+@pytest.mark.parametrize(
+    ("error", "also"),
+    [
+        (ImportError("no module", name="acme_gpu"), ()),
+        (ImportError("half of it"), ()),
+        (OSError("no libacme"), (OSError,)),
+    ],
+)
+def test_what_cannot_be_imported_is_a_driver_that_is_not_there(error: Exception, also: tuple[type[Exception], ...]):
+    said = rf"^the package acme cannot be imported \({error}\): ask ACME$"
+    with pytest.raises(DriverNotFoundError, match=said), needing("the package acme", "ask ACME", *also):
+        raise error
+
+
+@pytest.mark.parametrize("error", [ImportError("old core", name="zyx.drivers.new"), OSError("another")])
+def test_what_is_no_driver_is_left_alone(error: Exception):
+    with pytest.raises(type(error), match=str(error)), needing("the package acme", "ask ACME"):
+        raise error
 
 
 def test_names_are_found_by_any_part_in_capitals_or_not():

@@ -1,18 +1,41 @@
-"""Which devices of a driver are opened: those that are asked for and start."""
+"""What of a driver is opened: its package, if that is there, and the devices that are asked for and start."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from zyx.errors import InitializationError, NoDeviceError
+from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zyx.backend.pool import MemoryPool
 
 ListedT = TypeVar("ListedT")
 PoolT = TypeVar("PoolT", bound="MemoryPool")
+
+
+@contextmanager
+def needing(what: str, advice: str, *also: type[Exception]) -> Iterator[None]:
+    """Have what is imported within the context be a driver, or need one.
+
+    Args:
+        what: What is needed, such as ``the package pyopencl``.
+        advice: How it is installed.
+        also: What importing it raises besides `ImportError`, if it does not work.
+
+    Raises:
+        DriverNotFoundError: It cannot be imported.
+        ImportError: A module of zyx, or of a backend, cannot be.
+    """
+    kinds: tuple[type[Exception], ...] = (ImportError, *also)
+    try:
+        yield
+    except kinds as error:
+        if isinstance(error, ImportError) and (error.name or "").startswith("zyx"):
+            raise
+        raise DriverNotFoundError(f"{what} cannot be imported ({error}): {advice}") from error
 
 
 def is_named(name: str, parts: Sequence[str]) -> bool:
