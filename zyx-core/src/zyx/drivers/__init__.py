@@ -1,1 +1,1 @@
-"""What authors of backends may reuse: a caching pool, arguments, sequences, caches on disk, what libraries share."""
+"""What authors of backends may reuse: faults, caching pools, arguments, sequences, caches, what libraries share."""
