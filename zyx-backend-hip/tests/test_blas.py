@@ -163,11 +163,14 @@ def test_a_product_that_cannot_be_recorded_is_queued_launch_by_launch(device: Hi
     assert fake.count("hipGraphLaunch") == played
 
 
-def test_a_library_that_does_not_start_is_told_once(device: HipDevice, fake: Fake):
+@pytest.mark.parametrize("current", [0, 1])
+def test_a_library_that_does_not_start_is_told_once(device: HipDevice, fake: Fake, current: int):
+    fake.native.hipSetDevice(current)  # another library may have
     fake.fail("hipblasLtCreate", 1)
     what = r"hipBLASLt does not start on hip:0: hipblasLtCreate: HIPBLAS_STATUS_NOT_INITIALIZED \(1\)"
     with pytest.raises(InitializationError, match=what):
         library_kernels(device)
+    fake.native.hipSetDevice(0)
     assert library_kernels(device) == ()
 
 

@@ -97,7 +97,8 @@ class Blas:
         if error.status and error.status not in _CODES:
             session = self.pool.session
             try:
-                session.give_back(session.mark(session.launches))
+                with session.lock, session.selected():
+                    session.give_back(session.mark(session.launches))
             except Fault as cause:
                 return cause
         code = _CODES.get(error.status, UNKNOWN)
