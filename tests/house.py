@@ -4,7 +4,8 @@
     python tests/house.py --list functions  which ones: functions, imports, names or repeated
 
 Core is counted without its kit (`zyx.testing`), and without what came after that commit for people: arrays and their
-habits, files, several devices, whose lines are printed apart. Of these the other figures are counted as well.
+habits, files, several devices, whose lines are printed apart. Of these the other figures are counted as well. What
+drivers share (`zyx.drivers`) is counted with the backends, which it came from.
 
 Lines of tests are those of all packages and those that cross packages, by 100 lines of all packages without the kit;
 what draws random programs (`fuzz`) is counted as the kit is, which it was a part of at that commit.
@@ -37,6 +38,9 @@ FUZZER: Final = "tests/fuzz/*.py"
 BEFORE: Final = "c5998d3"
 #: The kit, which authors of backends run.
 KIT: Final = "testing"
+#: What drivers have in common, and what each has.
+DRIVERS: Final = "drivers"
+BACKENDS: Final = "zyx-backend-*/src/*.py"
 #: What came for people after that commit: folders, and modules of `zyx` itself.
 FOR_PEOPLE: Final = (
     "amp.py", "cuda.py", "einops.py", "tree.py", "data", "distributed", "pairs", "quantize", "io", "fft", "linalg",
@@ -56,8 +60,9 @@ TWICE: Final = {
 }
 #: What each figure is called, and what was reached, lines by the hundred. These fall, and do not rise.
 FIGURES: Final = {
-    "lines": ("lines of core", 64_800),
-    "files": ("files of core", 407),
+    "lines": ("lines of core", 62_300),
+    "files": ("files of core", 386),
+    "driver_lines": ("lines of drivers and backends", 23_500),
     "people_lines": ("lines for people, apart", None),
     "people_files": ("files for people, apart", None),
     "imports": ("own imports inside functions", 0),
@@ -72,7 +77,8 @@ class Counts(NamedTuple):
     """Figures of core at one commit; see `count`.
 
     Attributes:
-        lines, files: Without the kit and what came for people.
+        lines, files: Without the kit, what drivers share and what came for people.
+        driver_lines: Of what drivers share.
         people_lines, people_files: Of what came for people.
         imports: Imports of zyx inside of functions, each with its place.
         functions: Functions that are too long, likewise.
@@ -82,6 +88,7 @@ class Counts(NamedTuple):
 
     lines: int
     files: int
+    driver_lines: int
     people_lines: int
     people_files: int
     imports: list[str]
@@ -96,15 +103,16 @@ class Counts(NamedTuple):
 
 def count(sources: Mapping[str, str]) -> Counts:
     """Return the figures of modules, by their paths below `zyx`."""
-    lines, files = collections.Counter[bool](), collections.Counter[bool]()
+    lines, files = collections.Counter[str](), collections.Counter[str]()
     imports, functions, repeated = list[str](), list[str](), list[str]()
     runs: dict[tuple[str, ...], str] = {}
     classes: dict[str, list[str]] = collections.defaultdict(list)
     for path, text in sorted(sources.items()):
         if (folder := path.split("/")[0]) == KIT:
             continue
-        lines[folder in FOR_PEOPLE] += text.count("\n")
-        files[folder in FOR_PEOPLE] += 1
+        kind = "people" if folder in FOR_PEOPLE else DRIVERS if folder == DRIVERS else "core"
+        lines[kind] += text.count("\n")
+        files[kind] += 1
         tree = ast.parse(text)
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -116,7 +124,8 @@ def count(sources: Mapping[str, str]) -> Counts:
             first = runs.setdefault(run, f"{path}:{line}")
             repeated += [f"{path}:{line} as {first} {run[0]}"] if first != f"{path}:{line}" else []
     names = [f"{name}: {', '.join(where)}" for name, where in classes.items() if means_two(where)]
-    return Counts(lines[False], files[False], lines[True], files[True], sorted({*imports}), functions, repeated, names)
+    sizes = lines["core"], files["core"], lines[DRIVERS], lines["people"], files["people"]
+    return Counts(*sizes, sorted({*imports}), functions, repeated, names)
 
 
 def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -181,7 +190,9 @@ def modules_of(files: Mapping[str, str]) -> dict[str, str]:
 
 def figures_of(files: Mapping[str, str]) -> dict[str, int]:
     """Return all figures of a tree, of whose files these are the paths and texts."""
-    return {**count(modules_of(files)).figures(), "tests": proportion(files)}
+    figures = count(modules_of(files)).figures()
+    figures["driver_lines"] += sum(text.count("\n") for path, text in files.items() if fnmatch.fnmatch(path, BACKENDS))
+    return figures | {"tests": proportion(files)}
 
 
 def here() -> dict[str, str]:
