@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import enum
 import functools
 import threading
@@ -162,7 +163,7 @@ def _check_threads(program: Program, function: Callable[..., list[Any]]) -> None
         except BaseException as error:  # noqa: BLE001  # it is raised by the other thread
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(2)]
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(work, turn)) for turn in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,7 @@ def test_threads_read_and_launch_at_once(runtime: Runtime):
                 if set(x.numpy().ravel().tolist()) != {number + turn + 3.0}:
                     wrong.append((number, turn))
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        threads = [threading.Thread(target=contextvars.copy_context().run, args=(work, number)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -62,7 +63,8 @@ def test_each_thread_has_its_own_gradients():
                 np.testing.assert_allclose(found, wanted, rtol=1e-5, err_msg=kind.__name__)
 
     with ThreadPoolExecutor(5) as pool:
-        list(pool.map(work, range(15)))
+        contexts = [copy_context() for _ in range(15)]
+        list(pool.map(lambda context, number: context.run(work, number), contexts, range(15)))
     assert shared.grad.tolist() == (60 * X).tolist()
 
 

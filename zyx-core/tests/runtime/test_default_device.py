@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import pickle
 import re
 import threading
@@ -108,7 +109,7 @@ def test_a_block_is_of_one_thread(lab):
             done.wait(30)
             found.append(zyx.ones(1).device)
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(other,))
     thread.start()
     inside.wait(30)
     assert zyx.ones(1).device == "lab:0"

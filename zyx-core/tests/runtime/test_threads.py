@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import queue
 import threading
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.runtime import runtime as runtimes
+from zyx.runtime.runtime import Runtime, current, use
+from zyx.testing.opening import open_runtime
 
 
 def together(count, work) -> None:
@@ -22,7 +26,7 @@ def together(count, work) -> None:
         except BaseException as error:  # noqa: BLE001  # raised again in the thread of the test
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(run, number)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -124,7 +128,8 @@ class Traced:
         self.args = args
 
     def __enter__(self):
-        self.thread = threading.Thread(target=lambda: self.result.append(self.function(*self.args)))
+        work = contextvars.copy_context().run
+        self.thread = threading.Thread(target=lambda: self.result.append(work(self.function, *self.args)))
         self.thread.start()
         assert self.reached.wait(60)
         return self
@@ -136,8 +141,8 @@ class Traced:
 
 def elsewhere(work):
     """Return what ``work()`` does in another thread, which is not to be held up by anybody."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    found, context = [], contextvars.copy_context()
+    thread = threading.Thread(target=lambda: found.append(context.run(work)), daemon=True)
     thread.start()
     thread.join(60)
     assert found, "the other thread waits, or has failed"
@@ -223,9 +228,43 @@ def test_steps_of_training_go_on_beside_a_thread_that_makes_batches(runtime):
         weight.assign(weight + batch)
         return batch.sum()
 
-    thread = threading.Thread(target=fetch, daemon=True)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(fetch,), daemon=True)
     thread.start()
     losses = [step(batches.get(timeout=60)).item() for _ in range(60)]
     thread.join(60)
     assert losses == [6.0 * number for number in range(60)]
     assert weight.tolist() == [2.0 * sum(range(60))] * 3
+
+
+def test_each_thread_computes_with_the_runtime_that_it_uses():
+    turns = threading.Barrier(3)
+    three = [open_runtime("interpreter") for _ in range(3)]
+
+    def work(number: int) -> None:
+        with use(three[number]) as runtime:
+            twice = zyx.jit(lambda x: x * 2.0)
+            for turn in range(5):
+                turns.wait(60)  # each block has begun, whichever was the last
+                x = zyx.Tensor([float(number + turn)])
+                assert x.runtime is runtime
+                assert twice(x).tolist() == [2.0 * (number + turn)]
+        assert current() is outside
+
+    outside = current()
+    together(3, work)
+    assert current() is outside
+    for runtime in three:
+        runtime.close()
+
+
+def test_threads_that_are_the_first_to_compute_start_one_runtime(monkeypatch):
+    begun, found = threading.Barrier(2), []
+
+    def start() -> Runtime:
+        begun.wait(60)  # two find that there is none
+        return Runtime()
+
+    monkeypatch.setattr(runtimes, "Runtime", start)
+    monkeypatch.setattr(runtimes, "_started", {})
+    together(2, lambda _: found.append(current()))
+    assert found == [current()] * 2

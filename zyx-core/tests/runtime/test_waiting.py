@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 
 import numpy as np
@@ -44,7 +45,7 @@ class Waits:
             except Exception as error:  # noqa: BLE001  # looked at by the test
                 self.found.append(error)
 
-        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True)
         self.thread.start()
         assert self.reached.wait(60)
 
@@ -56,8 +57,8 @@ class Waits:
 
 def in_time(work):
     """Return what ``work()`` gives, in a thread that nobody may hold up."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    found, context = [], contextvars.copy_context()
+    thread = threading.Thread(target=lambda: found.append(context.run(work)), daemon=True)
     thread.start()
     thread.join(30)
     assert found, "the lock is held"

@@ -262,7 +262,7 @@ def test_unknown_names_are_attribute_errors():
 
 def test_importing_zyx_opens_no_device_and_loads_nothing_heavy():
     code = (
-        "import sys, zyx; from zyx.runtime import runtime; assert not runtime._current;"
+        "import sys, zyx; from zyx.runtime import runtime; assert not runtime._started;"
         "heavy = ('ml_dtypes', 'pluggy', 'msgspec', 'rich', 'safetensors', 'zyx_backend_c');"
         "put_off = ('zyx.nn', 'zyx.optim', 'zyx.io', 'zyx.plugins');"
         "print(*(m for m in sys.modules if m.split('.')[0] in heavy or m.startswith(put_off)))"

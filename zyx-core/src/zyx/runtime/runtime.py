@@ -480,21 +480,26 @@ class Runtime(Plans):
             each.after_fork()
 
 
-_current: list[Runtime] = []
+#: What a thread or task has put to use; a list would be one for all threads, which end their blocks in any order.
+_used: Final[ContextVar[Runtime | None]] = ContextVar("runtime", default=None)
+#: The default one, once it has started. Of threads that start it at once, one keeps its own: nothing is opened yet.
+_started: Final[dict[str, Runtime]] = {}
 
 
 def current() -> Runtime:
-    """Return the runtime that new tensors belong to, starting the default one on the first call."""
-    if not _current:
-        _current.append(Runtime())
-    return _current[-1]
+    """Return the runtime that new tensors belong to here, starting the default one on the first call."""
+    used = _used.get()
+    if used is None:
+        used = _started.get("default") or _started.setdefault("default", Runtime())
+    return used
 
 
 @contextmanager
 def use(runtime: Runtime) -> Iterator[Runtime]:
-    """Make `runtime` the current one for the length of a ``with`` block."""
-    _current.append(runtime)
+    """Make `runtime` the current one in this thread or task, for the length of a ``with`` block."""
+    before = _used.get()
+    _used.set(runtime)
     try:
         yield runtime
     finally:
-        _current.pop()
+        _used.set(before)

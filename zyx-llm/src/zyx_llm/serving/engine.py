@@ -10,6 +10,7 @@ last gives up its own, goes back to the front of the queue, and is read again la
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections import deque
@@ -158,7 +159,9 @@ class BatchEngine:
         self._counts = dict.fromkeys(("done", "cancelled", "failed", "put back"), 0)
         self._tokens = {"read": 0, "shared": 0, "written": 0}
         self._busy_s = 0.0
-        self._thread = threading.Thread(target=self._run, name="zyx-llm engine", daemon=True)
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._run,), name="zyx-llm engine", daemon=True
+        )
         self._thread.start()
 
     @property
