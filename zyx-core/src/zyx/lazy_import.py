@@ -31,7 +31,7 @@ class _LazyModule(ModuleType):
     def __getattr__(self, name: str) -> object:
         module = importlib.import_module(self.__name__)
         namespace: dict[str, object] = self.__dict__["_namespace"]
-        for alias in [alias for alias, value in namespace.items() if value is self]:
+        for alias in [alias for alias, value in list(namespace.items()) if value is self]:
             namespace[alias] = module  # so that the next use costs what any module's does
         return getattr(module, name)
 

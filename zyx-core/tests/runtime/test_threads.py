@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextvars
 import queue
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 import zyx
+from zyx.runtime import lifetime
 from zyx.runtime import runtime as runtimes
 from zyx.runtime.runtime import Runtime, current, use
 from zyx.testing.opening import open_runtime
@@ -268,3 +270,41 @@ def test_threads_that_are_the_first_to_compute_start_one_runtime(monkeypatch):
     monkeypatch.setattr(runtimes, "_started", {})
     together(2, lambda _: found.append(current()))
     assert found == [current()] * 2
+
+
+class Idle:
+    """Lives for a moment, and does nothing before a fork nor after it."""
+
+    def end(self) -> None:
+        pass
+
+    def before_fork(self) -> None:
+        pass
+
+    def after_fork(self, *, is_child: bool) -> None:
+        pass
+
+
+def test_a_process_may_fork_while_threads_begin_runtimes(monkeypatch):
+    monkeypatch.setattr(lifetime, "_alive", type(lifetime._alive)())
+    over = threading.Event()
+    staying = [Idle() for _ in range(50)]
+    for each in staying:
+        lifetime.begin(each)
+
+    def begin() -> None:
+        while not over.is_set():
+            lifetime.begin(Idle())
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=begin)
+    thread.start()
+    try:
+        for _ in range(20_000):
+            lifetime._before_fork()
+            lifetime._after_fork(is_child=False)
+    finally:
+        over.set()
+        thread.join()
+        sys.setswitchinterval(interval)

@@ -37,4 +37,4 @@ def quiet() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[name]
+        os.environ.pop(name, None)  # another thread may have been here as well

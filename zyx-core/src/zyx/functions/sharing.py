@@ -154,7 +154,10 @@ def host_capsule(values: Array, dtype: DType) -> object:
     for pair in list(_given):
         is_fresh = bool(_is_fresh(pair[0], _FRESH))
         if not is_fresh or sys.getrefcount(pair[0]) == _UNUSED:
-            _given.remove(pair)
+            try:
+                _given.remove(pair)
+            except ValueError:  # another thread has; the address may be that of another struct by now
+                continue
             if is_fresh:
                 _exported.pop(pair[1], None)
     capsule = _host_capsule(values, dtype)

@@ -128,8 +128,10 @@ class OpenDevices:
     def trace(self) -> Trace:
         """Where debugging output goes."""
         if self._trace is None:
-            self._trace = self.memory.trace = Trace()
-            self._configure(self.settings)
+            with self.lock:
+                if self._trace is None:
+                    self._trace = self.memory.trace = Trace()
+                    self._configure(self.settings)
         return self._trace
 
     def _configure(self, settings: Settings) -> None:

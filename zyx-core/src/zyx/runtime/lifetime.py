@@ -92,7 +92,8 @@ class LastPools(set["MemoryPool"]):
         return super().__contains__(pool)
 
 
-_alive: Final[weakref.WeakSet[Living]] = weakref.WeakSet()
+#: Copied before each use: other threads begin something meanwhile, which a `weakref.WeakSet` does not bear.
+_alive: Final[set[weakref.ref[Living]]] = set()
 _held: Final[list[Living]] = []
 
 
@@ -138,7 +139,11 @@ def lineage() -> tuple[int, ...]:
 
 def begin(living: Living) -> None:
     """Take care of `living` from now on."""
-    _alive.add(living)
+    _alive.add(weakref.ref(living, _alive.discard))
+
+
+def _living() -> list[Living]:
+    return [living for reference in _alive.copy() if (living := reference()) is not None]
 
 
 def opened() -> None:
@@ -164,12 +169,12 @@ def _follow_forks() -> None:
 
 def _close_all() -> None:
     with contextlib.ExitStack() as stack:  # what one of them raises must not leave the others open
-        for living in list(_alive):
+        for living in _living():
             stack.callback(living.end)
 
 
 def _before_fork() -> None:
-    _held[:] = _alive
+    _held[:] = _living()
     for living in _held:
         living.before_fork()
 
