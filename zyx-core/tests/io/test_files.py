@@ -406,5 +406,23 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_what_cannot_be_written_or_is_of_another_kind_is_refused(tmp_path):
     with pytest.raises(TransferError, match="cannot be written"):
         io.save(tmp_path / "nowhere" / "x.safetensors", {"a": zyx.ones(1)})
-    with pytest.raises(FormatError, match=r"only files named \*\.safetensors"):
+    with pytest.raises(FormatError, match=r"only files named \*\.safetensors, \*\.npz.* are saved"):
         io.save(tmp_path / "x.pickle", {})
+    with pytest.raises(FormatError, match=r"npz.*has no metadata"):
+        io.save(tmp_path / "x.npz", {}, {"epoch": "3"})
+    with pytest.raises(DTypeError, match="not dict for the path"):
+        io.save({}, {})
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz", "gguf", "pt", "pth", "ckpt"])
+def test_the_end_of_the_name_says_the_format_and_the_path_may_come_second(suffix, tmp_path):
+    io.save(tmp_path / f"a.{suffix}", {"x": zyx.arange(3)})
+    io.save({"x": zyx.arange(3)}, str(tmp_path / f"b.{suffix}"))
+    assert (
+        io.load(tmp_path / f"a.{suffix}")["x"].tolist() == io.load(tmp_path / f"b.{suffix}")["x"].tolist() == [0, 1, 2]
+    )
+
+
+def test_an_npy_file_has_one_array(tmp_path):
+    io.save(tmp_path / "x.npy", zyx.arange(3))
+    assert io.load(tmp_path / "x.npy").tolist() == np.load(tmp_path / "x.npy").tolist() == [0, 1, 2]

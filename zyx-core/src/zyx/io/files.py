@@ -11,23 +11,24 @@ what was read is not read again.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from zyx.errors import FormatError
+from zyx.errors import DTypeError, FormatError
 from zyx.io.formats import FileFormat, format_of
-from zyx.io.gguf_file import load_gguf
+from zyx.io.gguf_file import load_gguf, save_gguf
 from zyx.io.gguf_header import read_gguf_header
 from zyx.io.header import read_header
-from zyx.io.numpy_file import load_npy, load_npz
+from zyx.io.numpy_file import load_npy, load_npz, save_npy, save_npz
 from zyx.io.safetensors_file import load_safetensors, save_safetensors
 from zyx.io.sharded import load_sharded
 from zyx.io.torch_file import load_torch
+from zyx.io.torch_writer import save_torch
 from zyx.lazy_import import lazy_import
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Collection, Mapping, Sequence
 
     from zyx.dtype import DTypeLike
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
 else:
     onnx = lazy_import("zyx.io.onnx", globals())
 
-_SUFFIX = ".safetensors"
+#: What a file is written as, by the end of its name.
+_WRITTEN: Final = {
+    ".safetensors": FileFormat.SAFETENSORS, ".npz": FileFormat.NPZ, ".npy": FileFormat.NPY, ".gguf": FileFormat.GGUF,
+    ".pt": FileFormat.TORCH, ".pth": FileFormat.TORCH, ".ckpt": FileFormat.TORCH,
+}  # fmt: skip
+_HAVE_METADATA: Final = (FileFormat.SAFETENSORS, FileFormat.GGUF)
 
 
 @runtime_checkable
@@ -125,23 +131,26 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def save(
-    path: str | os.PathLike[str],
-    tensors: Mapping[str, object] | SupportsStateDict,
+    path: str | os.PathLike[str] | Mapping[str, object] | SupportsStateDict,
+    tensors: Mapping[str, object] | SupportsStateDict | str | os.PathLike[str] | object,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write tensors to a file; it is replaced as a whole when everything is written, and left alone if that fails.
 
-    Shapes and dtypes are kept.
+    Shapes and dtypes are kept. The end of the name says the format: ``.safetensors``, which is the one to prefer,
+    ``.npz``, ``.npy``, ``.gguf``, or for PyTorch ``.pt``, ``.pth`` and ``.ckpt``. What can be in each is said by
+    `save_safetensors`, `save_npz`, `save_npy`, `save_gguf` and `save_torch`.
 
     A file that is there keeps its mode, and a symbolic link stays one: what it leads to is replaced.
 
     Args:
-        path: A file whose name ends in ``.safetensors``.
-        tensors: Tensors or arrays by name, or a module or optimiser. "__metadata__" is no name: the format reserves it.
-        metadata: Texts to keep along with them.
+        path: A file. It and `tensors` may change places, which is PyTorch's order.
+        tensors: Tensors or arrays by name, or a module or optimiser; one array for npy, and for PyTorch also numbers,
+            texts, and dicts and lists of all these. "__metadata__" is no name of safetensors: the format reserves it.
+        metadata: Texts to keep along with them, in safetensors and GGUF.
 
     Raises:
-        FormatError: Another kind of file, or a name that the format reserves.
+        FormatError: Another kind of file, metadata that it has no place for, or a name that the format reserves.
         DTypeError: Something that is no tensor and no array, or without names.
         TransferError: The file cannot be written.
 
@@ -151,11 +160,27 @@ def save(
     ...     zyx.io.read_metadata(f"{folder}/x.safetensors")
     {'epoch': '7'}
     """
-    if Path(path).suffix != _SUFFIX:
-        raise FormatError(
-            f"{path}: only files named *{_SUFFIX} are saved; see save_npy, save_npz and save_gguf for other files"
-        )
-    save_safetensors(path, tensors.state_dict() if isinstance(tensors, SupportsStateDict) else tensors, metadata)
+    if isinstance(tensors, str | os.PathLike) and not isinstance(path, str | os.PathLike):
+        path, tensors = tensors, path
+    if not isinstance(path, str | os.PathLike):
+        raise DTypeError(f"save takes the path of a file and what to save, not {type(path).__name__} for the path")
+    written = _WRITTEN.get(Path(path).suffix)
+    if written is None:
+        raise FormatError(f"{path}: only files named *{', *'.join(_WRITTEN)} are saved; rename it")
+    if metadata is not None and written not in _HAVE_METADATA:
+        raise FormatError(f"{path} would be {written.value}, which has no metadata; safetensors and GGUF do")
+    state: Any = tensors.state_dict() if isinstance(tensors, SupportsStateDict) else tensors
+    match written:
+        case FileFormat.NPZ:
+            save_npz(path, state)
+        case FileFormat.NPY:
+            save_npy(path, state)
+        case FileFormat.GGUF:
+            save_gguf(path, state, metadata)
+        case FileFormat.TORCH:
+            save_torch(path, state)
+        case _:
+            save_safetensors(path, state, metadata)
 
 
 def from_file(
