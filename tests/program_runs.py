@@ -54,14 +54,7 @@ CHANGED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         NN_OPTIM,
         FROM_F,
     ),
-    "rnn_text": (
-        TORCH,
-        NN,
-        (
-            "ids = torch.LongTensor([char_to_idx[ch] for ch in text]).view(batch_size, -1)",
-            "ids = torch.tensor([char_to_idx[ch] for ch in text]).view(batch_size, -1)",
-        ),
-    ),
+    "rnn_text": (TORCH, NN),
     "dqn": (
         TORCH,
         F,

@@ -39,6 +39,30 @@ def test_a_shape_is_given_in_the_ways_of_all(make):
         make((2, 3), 4.5)
 
 
+@pytest.mark.parametrize("make", [zyx.rand, zyx.randn, zyx.normal, zyx.uniform])
+def test_the_shape_of_random_numbers_is_a_keyword_too(make):
+    assert make(size=(2, 3)).shape == make(shape=(2, 3)).shape == make((2, 3)).shape == (2, 3)
+
+
+def test_bounds_and_moments_stand_in_front_of_a_shape_as_in_numpy():
+    assert (zyx.uniform(4.0, 5.0, (100,)).floor() == 4).all()
+    assert zyx.uniform(low=4, high=5, size=(2, 3)).shape == (2, 3)
+    assert (zyx.normal(loc=4.0, scale=0.0, size=(3,)) == 4).all()
+
+
+def test_old_constructors_take_sizes_as_well():
+    assert zyx.IntTensor(2, 3).shape == (2, 3)
+    assert zyx.IntTensor(2, 3).dtype == zyx.int32
+    assert zyx.BoolTensor().shape == (0,)
+    assert zyx.intp is zyx.int_ is zyx.int64
+
+
+def test_questions_about_tensors_are_functions():
+    assert zyx.is_tensor(zyx.ones(2)) and not zyx.is_tensor(np.ones(2))
+    assert zyx.is_floating_point(zyx.ones(2)) and not zyx.is_floating_point(zyx.arange(2))
+    assert zyx.numel(zyx.ones(2, 3)) == 6
+
+
 def test_shapes_and_axes_are_keywords_too(x):
     assert zyx.reshape(x, shape=(3, 2)).shape == x.reshape(shape=6).reshape(3, -1).shape == (3, 2)
     assert zyx.permute_dims(x, axes=(1, 0)).shape == x.permute_dims(axes=[1, 0]).shape == (3, 2)
@@ -173,6 +197,11 @@ def test_to_takes_dtypes_devices_and_tensors(x):
         (lambda x: zyx.nn.functional.pad(x, (1, 0, 0, 2)), lambda x: x.pad(((0, 2), (1, 0)))),
         (lambda x: zyx.array([1]), lambda x: zyx.asarray([1])),
         (lambda x: x.nonzero(as_tuple=False)[:, 1], lambda x: x.nonzero()[1]),
+        (lambda x: zyx.LongTensor([1, 2]), lambda x: zyx.Tensor([1, 2])), (lambda x: x.type(zyx.ByteTensor), lambda x:
+        x.astype("uint8")), (lambda x: x.type("float64"), lambda x: x.double()), (zyx.clone, lambda x: x),
+        (lambda x: zyx.FloatTensor(DATA.tolist()), lambda x: x), (zyx.copy, lambda x: x),
+        (zyx.t, lambda x: x.T), (lambda x: x.topk(2).indices, lambda x: x.topk(2)[1]),
+        (lambda x: divmod(x, 2)[0], lambda x: x // 2), (lambda x: divmod(x, x + 1)[1], lambda x: x % (x + 1)),
     ],
 )  # fmt: skip
 def test_names_of_other_libraries_mean_ours(x, call, own):
@@ -191,6 +220,8 @@ def test_names_of_other_libraries_mean_ours(x, call, own):
         (lambda x: x.sum(axis=1, dim=1), "sum: dim is axis, which is given, too"),
         (lambda x: zyx.nn.Linear(2, 3, bais=False), "Linear: no argument is called bais; did you mean bias"),
         (lambda x: x.argmax(1, 2), "keepdims in PyTorch and dtype in NumPy; 2 needs its name"),
+        (lambda x: x.type(), "type: give a dtype; that of the tensor is x.dtype, float32"),
+        (lambda x: x.sum(shape=3), "sum: no argument is called shape"),
         (lambda x: x.sum(requires_grad=True), "requires_grad is of functions that make tensors"),
     ],
 )

@@ -361,6 +361,11 @@ def forward(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor,
     return apply
 
 
+def quotients_and_remainders(x: Tensor, y: Operand) -> tuple[Tensor, Tensor]:
+    """Return what Python's ``divmod`` does; it leaves other classes to their own operator."""
+    return (floor_divide(x, y), remainder(x, y)) if isinstance(y, OPERANDS) else NotImplemented
+
+
 def comparison(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor, object], Tensor]:
     """Return the method of ``==`` or ``!=``, which compares with lists, too: they would be unequal without a word."""
 

@@ -18,6 +18,8 @@ from zyx.integers import spread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: The flag of code that takes any number of arguments by position.
+_ANY_NUMBER: Final = 0x04
 #: Changes a call, given one of its keywords, which it has taken out.
 Rule: TypeAlias = "Callable[[TranslatedCall, str, Any], None]"
 
@@ -97,7 +99,7 @@ def _spread(made: TranslatedCall) -> None:
     """Give arguments by position that we take by name alone their names."""
     code = made.function.__code__
     most = code.co_argcount
-    if code.co_flags & 0x04 or len(made.args) <= most:  # it takes any number
+    if code.co_flags & _ANY_NUMBER or len(made.args) <= most:  # it takes any number
         return
     names = POSITIONAL.get(made.name, ())
     extra = made.args[most:]
@@ -114,7 +116,8 @@ def _spread(made: TranslatedCall) -> None:
 
 def _unknown(made: TranslatedCall, name: str, own: dict[str, Rule]) -> NoReturn:
     known = [each for each in made.parameters() if not each.startswith("_") and each != "self"]
-    near = difflib.get_close_matches(name, known, 1, 0.5) or difflib.get_close_matches(name, [*own, *KEYWORDS], 1)
+    others = [each for each in (*own, *KEYWORDS) if each != name]
+    near = difflib.get_close_matches(name, known, 1, 0.5) or difflib.get_close_matches(name, others, 1)
     hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
     made.refuse(f"no argument is called {name}; {hint}")
 
@@ -165,6 +168,15 @@ def _without(*values: Any) -> Rule:  # noqa: ANN401
             made.refuse(f"{name}={value!r} is not there; leave it out, or give {' or '.join(map(repr, values))}")
 
     return rule
+
+
+def _shape(made: TranslatedCall, name: str, value: Any) -> None:  # noqa: ANN401
+    """Rule of the shape of what makes tensors, which may take its sizes one by one."""
+    code = made.function.__code__
+    if code.co_flags & _ANY_NUMBER and code.co_varnames[len(made.parameters())] == "shape":
+        made.args.append(value)
+    else:
+        _renamed("shape")(made, name, value)
 
 
 def _negated(own: str) -> Rule:
@@ -280,7 +292,8 @@ KEYWORDS: Final[dict[str, Rule]] = {
     "dim0": _renamed("axis0"),
     "dim1": _renamed("axis1"),
     "dim2": _renamed("axis2"),
-    "size": _renamed("shape"),
+    "size": _shape,
+    "shape": _shape,
     "p": _renamed("ord"),
     "unbiased": _correction,
     "ddof": _renamed("correction"),
@@ -341,6 +354,7 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     "one_hot": {"depth": _renamed("num_classes")},
     "lu": {"pivot": _without(True)},
     "uniform": {"a": _renamed("low"), "b": _renamed("high")},
+    "normal": {"loc": _renamed("mean"), "scale": _renamed("std")},
     "round": {"ndigits": _renamed("decimals")},
     "vmap": {"in_dims": _renamed("in_axes"), "out_dims": _renamed("out_axes"), "fun": _operand(0), "func": _operand(0)},
 }  # fmt: skip

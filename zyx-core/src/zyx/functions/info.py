@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     bits = lazy_import("zyx.functions.bits", globals())
 
-__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "is_floating_point", "is_tensor", "isdtype", "result_type"]
 
 #: Of the Array API.
 API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -203,6 +203,15 @@ def view(x: Tensor, *shape: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # 
     if isinstance(given, DType | str | type) and len(shape) < 2 and not keywords:
         return bitcast(x, given)
     return reshape(x, *shape, **keywords)
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Tell whether the dtype is one of floats.
+
+    >>> zyx.is_floating_point(zyx.ones(2))
+    True
+    """
+    return require(x, "is_floating_point").node.dtype.is_float
 
 
 def astype(x: Tensor, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Tensor:

@@ -32,6 +32,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+class ValuesIndices(NamedTuple):
+    """Values, and the places along the axis where they are, int64."""
+
+    values: Tensor
+    indices: Tensor
+
+
 def ordered_keys(term: Term, *, descending: bool) -> tuple[Term, int]:
     """Return unsigned integers in the order of the elements of `term`, and how many bits they have.
 
@@ -110,7 +117,7 @@ def sort(x: Tensor, axis: int = -1, *, descending: bool = False, stable: bool = 
     return wrap(term.graph.gather(term.node, order.node, place), x)
 
 
-def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
+def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> ValuesIndices:
     """Return the `k` greatest (or least) elements along `axis`, in order, and their places, int64.
 
     Raises:
@@ -126,7 +133,7 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Te
         raise ShapeError(f"topk: {k} of the {term.shape[place]} elements along axis {place} of {term.shape}")
     order = sort_order(term, place, descending=largest, count=k)
     values = term.graph.gather(term.node, order.node, place)
-    return wrap(values, x), wrap(order.cast(dtypes.int64).node, x)
+    return ValuesIndices(wrap(values, x), wrap(order.cast(dtypes.int64).node, x))
 
 
 def median(x: Tensor, axis: int = -1, *, keepdims: bool = False) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
@@ -16,7 +16,7 @@ from zyx.functions.linalg import matmul
 from zyx.functions.movement import diagonal, matrix_transpose, moveaxis, reshape
 from zyx.functions.operands import float_dtype, require, wrap
 from zyx.functions.selection import take_along_axis
-from zyx.functions.sorting import argsort, sort
+from zyx.functions.sorting import ValuesIndices, argsort, sort
 from zyx.integers import as_integer
 from zyx.ops import ReduceOp
 
@@ -30,13 +30,6 @@ __all__ = [
     "amax", "amin", "argpartition", "average", "corrcoef", "cov", "kthvalue", "lexsort", "mode", "msort",
     "partition", "ptp",
 ]  # fmt: skip
-
-
-class ValuesIndices(NamedTuple):
-    """Values, and the places along the axis where they are, int64."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def average(x: Tensor, axis: AxisLike = None, weights: Tensor | None = None, *, keepdims: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import html
 import importlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,10 +18,12 @@ import numpy as np
 from zyx.dtype import BY_NAME, DType
 from zyx.errors import ArgumentError
 from zyx.functions import (
+    activations,
     arithmetic,
     choosing,
     complex_numbers,
     elementwise,
+    info,
     joining,
     linalg,
     logic,
@@ -38,6 +41,11 @@ if TYPE_CHECKING:
     from zyx.tensor.generator import Generator
     from zyx.tensor.tensor import Tensor
 
+#: What PyTorch's old constructors begin with, and their dtypes.
+TYPED_DTYPES: Final = {
+    "BFloat16": "bfloat16", "Bool": "bool", "Byte": "uint8", "Char": "int8", "Double": "float64", "Float": "float32",
+    "Half": "float16", "Int": "int32", "Long": "int64", "Short": "int16",
+}  # fmt: skip
 #: What a name of another library is in `zyx`.
 NAMES: Final = {
     # PyTorch
@@ -70,6 +78,13 @@ NAMES: Final = {
     # dtypes
     "bool_": "bool", "cdouble": "complex128", "cfloat": "complex64", "double": "float64", "float": "float32",
     "half": "float16", "long": "int64", "short": "int16",
+    "int_": "int64", "intc": "int32", "intp": "int64", "longlong": "int64", "single": "float32", "ubyte": "uint8",
+    "uintc": "uint32", "ulonglong": "uint64", "ushort": "uint16",
+    # methods here, and functions there
+    "clone": "Tensor.clone", "copy": "Tensor.clone", "detach": "Tensor.detach", "numel": "Tensor.numel",
+    "promote_types": "result_type", "t": "Tensor.t",
+    # PyTorch's old constructors
+    **{f"{kind}Tensor": f"tensor.habits.TYPED.{kind}Tensor" for kind in TYPED_DTYPES},
 }  # fmt: skip
 #: Names with two meanings, and what these are.
 TWO_MEANINGS: Final = {"int": "int32 in PyTorch and int64 in NumPy"}
@@ -179,6 +194,35 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
     return x.astype(other.node.dtype)
 
 
+def type_(x: Tensor, dtype: Any = None) -> Tensor:  # noqa: ANN401  # whatever says a dtype
+    """Return `x` in a dtype, which may also be one of PyTorch's old constructors, such as `zyx.FloatTensor`.
+
+    Raises:
+        ArgumentError: None is given, of which PyTorch makes a text.
+    """
+    if dtype is None:
+        raise ArgumentError(f"type: give a dtype; that of the tensor is x.dtype, {x.node.dtype}")
+    return x.astype(getattr(dtype, "of_dtype", dtype))
+
+
+def _constructor(name: str, dtype: str) -> Callable[..., Tensor]:
+    def make(*given: Any) -> Tensor:  # noqa: ANN401  # data, or sizes
+        if len(given) == 1 and not isinstance(given[0], int):
+            return creation.asarray(given[0], dtype=dtype)
+        return creation.empty(given or (0,), dtype=dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"Return a tensor of {dtype}: of data, or of sizes, of which nothing is known what it holds."
+    make.of_dtype = dtype  # type: ignore[attr-defined]  # for `type_`
+    return make
+
+
+#: PyTorch's old constructors.
+TYPED: Final = SimpleNamespace(
+    **{f"{kind}Tensor": _constructor(f"{kind}Tensor", dtype) for kind, dtype in TYPED_DTYPES.items()}
+)
+
+
 def is_contiguous(x: Tensor) -> bool:
     """Tell that values lie in row-major order: they do, once they are computed."""
     return True
@@ -253,11 +297,6 @@ def element_size(x: Tensor) -> int:
     return x.itemsize
 
 
-def is_floating_point(x: Tensor) -> bool:
-    """Tell whether the dtype is one of floats."""
-    return x.node.dtype.is_float
-
-
 def is_cuda(x: Tensor) -> bool:
     """Whether it is on a device of the backend cuda."""
     return x.node.device.startswith("cuda")
@@ -280,10 +319,11 @@ METHODS: Final[dict[str, Any]] = {
     "copy": copy, "conjugate": complex_numbers.conj, "cuda": cuda, "expand_as": expand_as,
     "view_as": view_as, "reshape_as": view_as, "select": select, "type_as": type_as, "isin": sorting.isin,
     "dim": dim, "ndimension": dim, "numel": numel, "nelement": numel, "element_size": element_size,
-    "is_floating_point": is_floating_point, "is_contiguous": is_contiguous,
+    "is_floating_point": info.is_floating_point, "is_contiguous": is_contiguous,
     "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
     "normal_": normal_, "uniform_": uniform_,
-    "is_cuda": property(is_cuda),
+    "is_cuda": property(is_cuda), "type": type_,
+    "swish": activations.silu, "ln": transcendental.log,
 }  # fmt: skip
 #: Methods that are functions of `zyx` by the same name, or by one of `NAMES`.
 FUNCTIONS: Final = frozenset((

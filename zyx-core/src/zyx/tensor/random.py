@@ -45,6 +45,8 @@ def _float_dtype(dtype: DTypeLike, what: str) -> DType:
     return target
 
 
+#: Arguments where bounds, or mean and deviation, stand in front of the shape.
+_WITH_BOUNDS: Final = 3
 _DIGITS: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
 
 
@@ -88,7 +90,7 @@ def shape_of(given: tuple[int | Sequence[int], ...]) -> Shape:
 
 
 def uniform(
-    *shape: int | Sequence[int],
+    *shape: Any,  # noqa: ANN401  # sizes, or low, high and shape
     low: float = 0.0,
     high: float = 1.0,
     dtype: DTypeLike = dtypes.float32,
@@ -97,7 +99,7 @@ def uniform(
 ) -> Tensor:
     """Return floats drawn evenly from [`low`, `high`).
 
-    The result has the given shape.
+    The result has the given shape. ``uniform(low, high, shape)`` is NumPy's order, where the shape is a tuple.
 
     Raises:
         ShapeError: `low` is not below `high`.
@@ -107,6 +109,8 @@ def uniform(
     >>> bool(((x >= 2) & (x < 3)).all())
     True
     """
+    if len(shape) == _WITH_BOUNDS and isinstance(shape[-1], list | tuple):
+        low, high, shape = (*shape[:-1], tuple(shape[-1]))
     target = _float_dtype(dtype, "uniform")
     bottom, top = float(target.to_scalar(low)), float(target.to_scalar(high))
     if not bottom < top:
@@ -144,7 +148,7 @@ def normal(
     >>> zyx.normal(0.0, 1.0, (2, 3)).shape
     (2, 3)
     """
-    if len(shape) == 3 and isinstance(shape[2], list | tuple):  # NumPy's and PyTorch's order
+    if len(shape) == _WITH_BOUNDS and isinstance(shape[2], list | tuple):  # NumPy's and PyTorch's order
         mean, std, shape = shape[0], shape[1], tuple(shape[2])
     elif shape and isinstance(shape[0], float) and (is_tensor(shape[-1]) or is_tensor(std)):
         mean, shape, std = shape[0], (), (*shape[1:], std)[0]

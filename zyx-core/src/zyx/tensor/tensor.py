@@ -413,8 +413,6 @@ class Tensor(Handle):
     permute = permute_dims
     unsqueeze = expand_dims
     clamp = clip
-    swish = silu
-    ln = log
 
     # ---- operators
 
@@ -430,6 +428,7 @@ class Tensor(Handle):
     __rfloordiv__ = arithmetic.reflected(arithmetic.floor_divide)
     __mod__ = arithmetic.forward(arithmetic.remainder)
     __rmod__ = arithmetic.reflected(arithmetic.remainder)
+    __divmod__ = arithmetic.quotients_and_remainders
     __pow__ = arithmetic.forward(arithmetic.pow)
     __rpow__ = arithmetic.reflected(arithmetic.pow)
     __matmul__ = arithmetic.forward(linalg.matmul)
