@@ -240,6 +240,52 @@ def test_products_and_diagonals():
         check(linalg.trace(x, offset=offset), np.trace(a, offset, -2, -1))
 
 
+@pytest.mark.parametrize(
+    ("shape", "arguments"),
+    [
+        ((3,), {}), ((3, 4), {}), ((2, 3, 4), {}), ((2, 3, 4), {"axis": 1}), ((2, 3, 4), {"axis": (0, 2)}),
+        ((3,), {"ord": 1}), ((3,), {"ord": np.inf}), ((3, 4), {"ord": 1}), ((3, 4), {"ord": "nuc"}),
+        ((3, 4), {"ord": 2}),
+        ((2, 3, 4), {"ord": -np.inf, "axis": (2, 0)}), ((3, 4), {"ord": 3, "axis": 0, "keepdims": True}),
+        ((3, 4), {"ord": "fro", "axis": (0, 1), "keepdims": True}), ((2, 3, 4), {"ord": 0, "axis": -1}),
+    ],
+)  # fmt: skip
+def test_norms_are_those_of_vectors_or_of_matrices_as_the_axes_say(shape, arguments):
+    a = draw(*shape, dtype=np.float64)
+    check(linalg.norm(zyx.Tensor(a), **arguments), np.linalg.norm(a, **arguments), scale=10)
+    check(linalg.norm(zyx.Tensor(a.astype(int))), np.float32(np.linalg.norm(a.astype(int))), scale=10)
+
+
+def test_norms_of_other_axes_are_refused():
+    for x, arguments in ((zyx.ones(2, 3, 4), {"ord": 2}), (zyx.ones(3), {"ord": "nuc"}), (zyx.ones(2, 2), {"ord": 3})):
+        with pytest.raises(zyx.errors.ShapeError, match="ord"):
+            linalg.norm(x, **arguments)
+    assert linalg.norm(zyx.ones(2, 2), dim=1, keepdim=True).shape == (2, 1)
+
+
+@pytest.mark.parametrize("order", [None, 2, -2, 1, -1, np.inf, "fro", "nuc"])
+def test_condition_numbers_are_those_of_numpy(order):
+    a = draw(2, 3, 3, dtype=np.float64)
+    check(linalg.cond(zyx.Tensor(a), order), np.linalg.cond(a, order), scale=1000)
+
+
+def test_condition_numbers_of_what_has_no_inverse_are_infinite():
+    assert linalg.cond(zyx.zeros(2, 3)).item() == np.inf
+    assert linalg.cond(zyx.Tensor([[1.0, 0.0], [0.0, 0.0]])).item() == np.inf
+    with pytest.raises(linalg.LinAlgError):
+        linalg.cond(zyx.zeros(2, 2), 1).numpy()
+    with pytest.raises(zyx.errors.ShapeError, match=r"cond: matrices of \(0, 2\)"):
+        linalg.cond(zyx.zeros(0, 2))
+
+
+@pytest.mark.parametrize("shapes", [[(2, 3), (3, 4)], [(3,), (3, 4), (4, 2)], [(2, 3), (3, 4), (4,)], [(3,), (3,)]])
+def test_long_products_are_those_of_numpy(shapes):
+    arrays = [draw(*shape, dtype=np.float64) for shape in shapes]
+    check(linalg.multi_dot([zyx.Tensor(a) for a in arrays]), np.linalg.multi_dot(arrays), scale=10)
+    with pytest.raises(zyx.errors.ShapeError, match="two matrices or more, not 1"):
+        linalg.multi_dot([zyx.ones(2, 2)])
+
+
 def test_names_are_those_of_the_standard():
     standard = [
         "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",

@@ -12,20 +12,23 @@ results to the device, which a plan shows (``ZYX_DEBUG=plan``), and ``zyx profil
 refuses, such as the inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
 """
 
+from zyx.errors import LinAlgError
 from zyx.functions import take_habits
-from zyx.linalg import decompositions, determinants, eigenvalues, least_squares, norms, products, solving
+from zyx.linalg import decompositions, determinants, eigenvalues, general, least_squares, norms, products, solving
 from zyx.linalg.decompositions import *
 from zyx.linalg.determinants import *
 from zyx.linalg.eigenvalues import *
+from zyx.linalg.general import *
 from zyx.linalg.least_squares import *
 from zyx.linalg.norms import *
 from zyx.linalg.products import *
 from zyx.linalg.solving import *
 
-__all__: list[str] = []
+__all__: list[str] = ["LinAlgError"]
 __all__ += decompositions.__all__
 __all__ += determinants.__all__
 __all__ += eigenvalues.__all__
+__all__ += general.__all__
 __all__ += least_squares.__all__
 __all__ += norms.__all__
 __all__ += products.__all__
