@@ -39,7 +39,7 @@ class Page(NamedTuple):
 PAGES: Final = (
     Page("tensor", "Tensor", "zyx", ("tensor.tensor",)),
     Page("dtypes", "Element types and constants", "zyx", ("dtype", "constants")),
-    Page("creation", "Making tensors", "zyx", ("tensor.creation", "tensor.ranges", "tensor.weights")),
+    Page("creation", "Making tensors", "zyx", ("tensor.creation", "tensor.ranges", "tensor.by_index", "tensor.weights")),
     Page("random", "Random numbers", "zyx", ("tensor.random", "tensor.generator")),
     Page("arithmetic", "Arithmetic and comparison", "zyx", ("functions.arithmetic", "functions.logic")),
     Page(
@@ -95,6 +95,7 @@ PAGES: Final = (
     Page("compute", "zyx.compute", "zyx.compute"),
     Page("amp", "zyx.amp", "zyx.amp"),
     Page("cuda", "zyx.cuda", "zyx.cuda"),
+    Page("numpy-random", "zyx.random", "zyx.random"),
     Page("tree", "zyx.tree", "zyx.tree"),
     Page("utils", "zyx.utils", "zyx.utils"),
     Page("settings", "The record of settings", "zyx.settings.record"),

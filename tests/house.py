@@ -43,8 +43,8 @@ DRIVERS: Final = "drivers"
 BACKENDS: Final = "zyx-backend-*/src/*.py"
 #: What came for people after that commit: folders, and modules of `zyx` itself.
 FOR_PEOPLE: Final = (
-    "amp.py", "cuda.py", "einops.py", "tree.py", "data", "distributed", "pairs", "quantize", "io", "fft", "linalg",
-    "functions", "nn", "optim", "tensor", "autograd", "utils", "cli", "tiles",
+    "amp.py", "cuda.py", "einops.py", "random.py", "tree.py", "data", "distributed", "pairs", "quantize", "io", "fft",
+    "linalg", "functions", "nn", "optim", "tensor", "autograd", "utils", "cli", "tiles",
 )  # fmt: skip
 #: Lines of a function, without its docstring, that are not too many yet.
 LONGEST: Final = 60

@@ -9,7 +9,7 @@
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
 opens no device and loads no driver; `amp`, `compute`, `cuda`, `data`, `distributed`, `fft`, `linalg`, `nn`, `optim`,
-`io`, `quantize`, `tree` and `utils` are imported when they are first used.
+`io`, `quantize`, `random`, `tree` and `utils` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from zyx import nn as nn
     from zyx import optim as optim
     from zyx import quantize as quantize
+    from zyx import random as random
     from zyx import tree as tree
     from zyx import utils as utils
     from zyx.autograd import Tape as Tape
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from zyx.linalg.fitting import *
     from zyx.tensor import habits as _habits
     from zyx.tensor.autocast import autocast as autocast
+    from zyx.tensor.by_index import *
     from zyx.tensor.control import *
     from zyx.tensor.generator import Generator as Generator
     from zyx.tensor.generator import default_generator as default_generator
@@ -164,7 +166,7 @@ _LAZY: Final = {
         "tensor_split", "vsplit",
     ),
     "zyx.functions.stacking": (
-        "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "column_stack", "dstack", "hstack", "vstack",
+        "atleast_1d", "atleast_2d", "atleast_3d", "block", "block_diag", "column_stack", "dstack", "hstack", "vstack",
     ),
     "zyx.functions.nan_reductions": (
         "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -208,6 +210,7 @@ _LAZY: Final = {
         "geomspace", "hamming", "hamming_window", "hann_window", "hanning", "identity", "indices", "kaiser",
         "kaiser_window", "logspace", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
     ),
+    "zyx.tensor.by_index": ("c_", "mgrid", "ogrid", "r_"),
     "zyx.io": ("load", "save"),
     "zyx.jit.dims": ("Dim",),
     "zyx.tensor.autocast": ("autocast",),
@@ -226,7 +229,8 @@ _LAZY: Final = {
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES: Final = (
-    "amp", "compute", "cuda", "data", "distributed", "fft", "io", "linalg", "nn", "optim", "quantize", "tree", "utils",
+    "amp", "compute", "cuda", "data", "distributed", "fft", "io", "linalg", "nn", "optim", "quantize", "random", "tree",
+    "utils",
 )  # fmt: skip
 
 __all__ = [

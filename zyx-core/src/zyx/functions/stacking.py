@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from zyx.functions import Tensor
 
-__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "column_stack", "dstack", "hstack", "vstack"]
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block", "block_diag", "column_stack", "dstack", "hstack", "vstack",
+]  # fmt: skip
 
 
 # ---- more axes
@@ -145,6 +147,45 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """
     given = _listed(tensors, "column_stack")
     return concat([x if x.node.ndim > 1 else reshape(x, x.size, 1) for x in given], 1)
+
+
+def block(arrays: Tensor | list[Any]) -> Tensor:
+    """Return what nested lists of blocks make: the innermost lie along the last axis, lists of these along that before.
+
+    Blocks of fewer axes than the others, or than the lists are deep, have axes of size 1 in front.
+
+    Raises:
+        ArgumentError: Lists without blocks, or of different depths.
+        DTypeError: A block that is no tensor.
+        ShapeError: Blocks that do not fit.
+
+    >>> zyx.block([[zyx.ones(2, 2), zyx.zeros(2, 1)], [zyx.zeros(1, 2), zyx.ones(1, 1)]]).shape
+    (3, 3)
+    """
+    depths, blocks = set[int](), list[Any]()
+
+    def visit(part: object, depth: int) -> None:
+        if isinstance(part, list):
+            if not part:
+                raise ArgumentError("block: a list has at least one block")
+            for each in part:
+                visit(each, depth + 1)
+        else:
+            depths.add(depth)
+            blocks.append(require(part, "block"))
+
+    visit(arrays, 0)
+    if len(depths) != 1:
+        raise ArgumentError(f"block: lists are all equally deep, not {sorted(depths)}")
+    depth = max(depths)
+    rank = max(depth, *(x.node.ndim for x in blocks))
+
+    def joined(part: Any, axis: int) -> Tensor:  # noqa: ANN401  # a list or a tensor
+        if isinstance(part, list):
+            return concat([joined(each, axis + 1) for each in part], axis=axis)
+        return reshape(part, ((1,) * (rank - part.node.ndim) + part.node.shape))
+
+    return joined(arrays, -depth)
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
