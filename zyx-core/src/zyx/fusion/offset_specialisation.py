@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LONGEST_VECTOR: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SharedKernel:
     """What a launch computes, for a kernel that others may have, too.
 
@@ -77,14 +77,15 @@ def clamped_start(pool: Pool, param: Param, most: int, unit: int = 1) -> Expr:
 
 def share_kernels(launches: Sequence[Sequence[Nest]]) -> list[SharedKernel]:
     """Return for each launch the nests to compile: the same ones for launches that differ only in where they read."""
-    shared = [SharedKernel(nests) for nests in launches]
-    for alike in _groups({number: _outline(nests) for number, nests in enumerate(launches)}):
-        reach = {number: _reach(launches[number]) for number in alike}
-        kinds = {number: _kind(launches[number], reach[number]) for number in alike}
+    by_id = {id(nests): nests for nests in launches}  # those of launches that are alike are the same
+    shared = {number: SharedKernel(nests) for number, nests in by_id.items()}
+    for alike in _groups({number: _outline(nests) for number, nests in by_id.items()}):
+        reach = {number: _reach(by_id[number]) for number in alike}
+        kinds = {number: _kind(by_id[number], reach[number]) for number in alike}
         for group in _groups(kinds):
-            for number, one in zip(group, _over_starts([(launches[n], reach[n]) for n in group]), strict=True):
+            for number, one in zip(group, _over_starts([(by_id[n], reach[n]) for n in group]), strict=True):
                 shared[number] = one
-    return shared
+    return [shared[id(nests)] for nests in launches]
 
 
 def _groups(keys: Mapping[int, Hashable]) -> list[list[int]]:

@@ -17,7 +17,6 @@ from zyx.fusion.library import product_in
 from zyx.fusion.offset_specialisation import SharedKernel, share_kernels
 from zyx.fusion.partition import partition
 from zyx.fusion.prepare import count_variants, prepare
-from zyx.fusion.split_scatters import split_scatter
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
@@ -29,7 +28,7 @@ from zyx.kernels.custom import CustomKernel
 from zyx.libraries.match import OF_NESTS, match_problem
 from zyx.nest.data import params_of
 from zyx.runtime.compiler import REFUSALS
-from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
+from zyx.runtime.drawing import Drawing, Drawn, Started, lines_of_parts, name_of
 from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.kept_plans import KeptPlans
 from zyx.runtime.looping import WrittenRows, steps_of
@@ -151,6 +150,8 @@ class _Making:
         self._is_deterministic = planner.is_deterministic
         self._donations = donations
         self._donated: dict[Node, Node] = {}
+        self._drawing = Drawing(is_deterministic=planner.is_deterministic)
+        self._begun: dict[tuple[SharedKernel, Device], Future[Program]] = {}
         self._customs: dict[tuple[Kernel, Device], Future[Program]] = {}  # a sort launches one kernel many times
         self._shared: dict[Node, Node] = {}  # a leaf that stands for another node's buffer, which its device can reach
         self._planner = planner
@@ -360,14 +361,7 @@ class _Making:
         for part in parts:
             for node in part.stored:
                 self._slice(node)  # before anything is compiled that could not be launched
-        nests: list[Nest] = []
-        params: dict[Node, Param] = {}
-        for part in parts:
-            nests.append(build_nest(part, params))
-            check_work(nests[-1], part)
-        node_of = {param: node for node, param in reversed(params.items())}
-        scatter = split_scatter(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
-        return Drawn(parts, scatter or nests, node_of)
+        return self._drawing.drawn(parts, device)
 
     def _body(self, device: Device, outputs: Sequence[Node], written: WrittenRows) -> list[Launched]:
         """Return the launches of the body of a loop; what they store for each of its outputs is noted in `written`.
@@ -419,7 +413,11 @@ class _Making:
             for by_value in (False, True)
         )
         starts = tuple(shared.starts[param] for param in params if param in shared.starts)
-        program = self._compiler.start(nests, name, device)
+        program = self._begun.get((shared, device)) if nests is shared.nests else None
+        if program is None:
+            program = self._compiler.start(nests, name, device)
+            if nests is shared.nests:
+                self._begun[shared, device] = program
         return Started(device, program, buffers, drawn.stored, numbers, starts, lines_of_parts(drawn.parts))
 
     def _custom(self, parts: Sequence[KernelPart], device: Device, is_other: bool) -> Started | Hosted | Launched:
