@@ -147,7 +147,7 @@ class Indices:
 
     def shift(self, x: Expr, constant: int) -> Expr:
         """Return ``x + constant``."""
-        return self.affine(((x, 1),), constant)
+        return self.affine(((x, 1),), constant) if constant else x
 
     def divide(self, x: Expr, divisor: int) -> Expr:
         """Return ``x // divisor``, rounded down."""
@@ -235,6 +235,8 @@ class Indices:
 
     def flatten(self, indices: Sequence[Expr], shape: Sequence[int]) -> Expr:
         """Return the row-major position of the point `indices` in `shape`."""
+        if len(indices) == 1:  # as most runs of axes are that are reshaped
+            return indices[0]
         terms = []
         step = 1
         for index, size in zip(reversed(indices), reversed(shape), strict=True):
