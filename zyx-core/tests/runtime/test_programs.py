@@ -11,8 +11,10 @@ import pytest
 
 import zyx
 from zyx.errors import UnsupportedError
+from zyx.fusion import build
+from zyx.graph import node as n
 from zyx.runtime import compiler as compilers
-from zyx.runtime import plans
+from zyx.runtime import drawing, plans
 from zyx.runtime import runtime as runtimes
 
 
@@ -35,6 +37,69 @@ def test_equal_layers_are_scheduled_and_compiled_once(lab, device):
     x.realize()
     assert lab.compiler.scheduled == lab.compiler.compiled == len(device.compiled) == 2
     assert sorted(Counter(device.launched).values()) == [6, 6]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The parts that were written as nests, by what gives them their ranges."""
+    roots = []
+
+    def build_nest(part, params):
+        roots.append(part.root)
+        return build.build_nest(part, params)
+
+    monkeypatch.setattr(drawing, "build_nest", build_nest)
+    return roots
+
+
+def test_layers_that_are_alike_are_drawn_once(lab, device, drawn):
+    rng = np.random.default_rng(0)
+    start, wanted = rng.standard_normal((2, 4, 8)).astype(np.float32)
+    x, counts = zyx.Tensor(start), set()
+    for depth in (4, 8):
+        y, wanted = x, start
+        for weight in rng.standard_normal((depth, 8, 8)).astype(np.float32):
+            y, wanted = (y @ zyx.Tensor(weight)).tanh().contiguous(), np.tanh(wanted @ weight)
+        np.testing.assert_allclose(y.numpy(), wanted, 1e-4, 1e-5)
+        counts.add(len(drawn))
+        drawn.clear()
+    assert counts == {1}
+    assert len(device.launched) == 12
+
+
+def test_what_is_alike_but_for_one_thing_is_drawn_by_itself(lab, drawn):
+    a, b = np.random.default_rng(1).standard_normal((2, 3, 5, 5)).astype(np.float32)
+    x, y = zyx.Tensor(a), zyx.Tensor(b)
+    ways = [
+        lambda x, y: (x * 2.0 + y).sum(1),
+        lambda x, y: (x * -2.0 + y).sum(1),
+        lambda x, y: (y * 2.0 + x).sum(1),
+        lambda x, y: (x * 2.0 + x).sum(1),
+        lambda x, y: (x * 2.0 + y).sum(2),
+        lambda x, y: (x * 2.0 - y).sum(1),
+        lambda x, y: (x * 2.0 + y.swapaxes(1, 2)).sum(1),
+        lambda x, y: (x[:, ::-1] * 2.0 + y).sum(1),
+        lambda x, y: (x * 2.0 + y).max(1),
+    ]
+    results = [way(x, y) for way in ways]
+    zyx.realize(*results)
+    for result, way in zip(results, ways, strict=True):
+        np.testing.assert_allclose(result.numpy(), way(a, b), 1e-5, 1e-5)
+    assert len(drawn) >= len(ways) - 1  # of the two that have x and y exchanged
+
+
+def test_scatters_that_are_alike_are_drawn_once_and_their_places_are_looked_at(lab, drawn):
+    data, one = np.arange(12, dtype=np.float32), np.ones(3, np.float32)
+    places = [np.array(each, np.int32) for each in ([0, 5, 7], [1, 5, 5], [2, 2, 2], [0, 1, 2])]
+    indices = [*map(zyx.Tensor, places[:3]), zyx.arange(3)]  # of the last it is known that no two are equal
+    bases = [zyx.Tensor(data + number) for number in range(4)]
+    results = [base.index_add(0, at, zyx.Tensor(one)) for base, at in zip(bases, indices, strict=True)]
+    zyx.realize(*results)
+    for number, (result, at) in enumerate(zip(results, places, strict=True)):
+        wanted = data + number
+        np.add.at(wanted, at, 1)
+        assert result.tolist() == wanted.tolist()
+    assert sum(isinstance(root, n.Scatter) for root in drawn) == 2
 
 
 def test_equal_nests_of_other_plans_are_not_scheduled_again(lab, device):
