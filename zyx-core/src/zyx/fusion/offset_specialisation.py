@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LONGEST_VECTOR: Final = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class SharedKernel:
     """What a launch computes, for a kernel that others may have, too.
 

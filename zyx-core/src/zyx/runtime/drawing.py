@@ -70,7 +70,7 @@ class Drawn:
         return tuple(node for part in self.parts for node in part.written)
 
 
-class Drawing:
+class KnownNests:
     """Draws launches as nests, once where they differ in their buffers only, as those of the layers of a network do.
 
     Args:

@@ -28,7 +28,7 @@ from zyx.kernels.custom import CustomKernel
 from zyx.libraries.match import OF_NESTS, match_problem
 from zyx.nest.data import params_of
 from zyx.runtime.compiler import REFUSALS
-from zyx.runtime.drawing import Drawing, Drawn, Started, lines_of_parts, name_of
+from zyx.runtime.drawing import Drawn, KnownNests, Started, lines_of_parts, name_of
 from zyx.runtime.host_step import ArraySlot, HostStep
 from zyx.runtime.kept_plans import KeptPlans
 from zyx.runtime.looping import WrittenRows, steps_of
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from zyx.fusion.partition import KernelPart
     from zyx.graph.node import Node
     from zyx.graph.signature import Key
-    from zyx.kernel.data import Kernel
     from zyx.nest.data import Nest
     from zyx.nest.expr import Param
     from zyx.runtime.candidates import Candidates
@@ -150,9 +149,9 @@ class _Making:
         self._is_deterministic = planner.is_deterministic
         self._donations = donations
         self._donated: dict[Node, Node] = {}
-        self._drawing = Drawing(is_deterministic=planner.is_deterministic)
-        self._begun: dict[tuple[SharedKernel, Device], Future[Program]] = {}
-        self._customs: dict[tuple[Kernel, Device], Future[Program]] = {}  # a sort launches one kernel many times
+        self._known = KnownNests(is_deterministic=planner.is_deterministic)
+        # By device and what it runs: nests that launches share, or a kernel, such as a sort launches many times.
+        self._begun: dict[tuple[object, ...], Future[Program]] = {}
         self._shared: dict[Node, Node] = {}  # a leaf that stands for another node's buffer, which its device can reach
         self._planner = planner
         self._written: WrittenRows | None = None  # where the body of a loop is planned
@@ -283,6 +282,7 @@ class _Making:
                         numbers = kernel.numbers, kernel.starts, kernel.lines
                         kernels.append(Launched(kernel.device, program, kernel.buffers, kernel.stored, *numbers))
             except Planner.refusals as error:
+                self._begun.clear()  # what has failed is to be tried again
                 if choice:
                     self._compiler.trace.chosen_otherwise(error)
                     self._compiler.store.drop(device, digest_of_graph(order, outputs))
@@ -361,7 +361,7 @@ class _Making:
         for part in parts:
             for node in part.stored:
                 self._slice(node)  # before anything is compiled that could not be launched
-        return self._drawing.drawn(parts, device)
+        return self._known.drawn(parts, device)
 
     def _body(self, device: Device, outputs: Sequence[Node], written: WrittenRows) -> list[Launched]:
         """Return the launches of the body of a loop; what they store for each of its outputs is noted in `written`.
@@ -413,11 +413,7 @@ class _Making:
             for by_value in (False, True)
         )
         starts = tuple(shared.starts[param] for param in params if param in shared.starts)
-        program = self._begun.get((shared, device)) if nests is shared.nests else None
-        if program is None:
-            program = self._compiler.start(nests, name, device)
-            if nests is shared.nests:
-                self._begun[shared, device] = program
+        program = self._begin((device, *nests), functools.partial(self._compiler.start, nests, name, device))
         return Started(device, program, buffers, drawn.stored, numbers, starts, lines_of_parts(drawn.parts))
 
     def _custom(self, parts: Sequence[KernelPart], device: Device, is_other: bool) -> Started | Hosted | Launched:
@@ -445,10 +441,15 @@ class _Making:
                 done: Future[Program] = Future()
                 done.set_result(served[0])
                 return Started(device, done, (*root.sources, *stored), tuple(stored), lines=lines_of([root]))
-        future = self._customs.get((custom.kernel, device))
-        if future is None:
-            future = self._customs[custom.kernel, device] = self._compiler.start_kernel(custom.kernel, device)
-        return Started(device, future, (*stored, *root.sources), tuple(stored), lines=lines_of([root]))
+        start = functools.partial(self._compiler.start_kernel, custom.kernel, device)
+        program, buffers = self._begin((device, custom.kernel), start), (*stored, *root.sources)
+        return Started(device, program, buffers, tuple(stored), lines=lines_of([root]))
+
+    def _begin(self, key: tuple[object, ...], start: Callable[[], Future[Program]]) -> Future[Program]:
+        """Return the future program of what has that key, begun once."""
+        if key not in self._begun:
+            self._begun[key] = start()
+        return self._begun[key]
 
     # ---- buffers
 
