@@ -28,7 +28,7 @@ PATTERNS: dict[str, list[str]] = {
     "indices.Indices.affine": ["i - i + c; i * 0", "i * 1; i + j - j; i * 2 - i"],
     "indices.Indices.add": ["i + j"],
     "indices.Indices.scale": ["i * c"],
-    "indices.Indices.shift": ["i + c"],
+    "indices.Indices.shift": ["i + c", "i + 0; (i * d + j) + 0"],
     "indices.Indices.divide": [
         "i // 1",
         "i // 24; (j % d + d) // d",
