@@ -65,6 +65,7 @@ def test_means_and_deviations_may_be_tensors(rng):
     assert x.shape == (2, 2)
     assert x[1].tolist() == [0, 100]
     assert rng.normal(zyx.Tensor([0.0, 100.0]), size=(4, 2)).shape == (4, 2)
+    assert rng.normal([0, 100], scale=0.0, size=(3, 2)).tolist() == [[0, 100]] * 3
 
 
 def test_vectors_have_the_covariances_that_were_asked_for(rng):

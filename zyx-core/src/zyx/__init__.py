@@ -194,17 +194,13 @@ _LAZY: Final = {
         "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec",
         "trapezoid", "unwrap", "vdot", "vecmat",
     ),
-    "zyx.functions.polynomials": (
-        "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "vander",
-    ),
+    "zyx.functions.polynomials": ("polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "vander"),
     "zyx.functions.updates": (
         "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "cdist", "diagonal_scatter",
         "dist", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter",
         "renorm", "select_scatter", "slice_scatter",
     ),
-    "zyx.linalg.fitting": (
-        "chain_matmul", "cholesky_inverse", "logdet", "poly", "polyfit", "roots",
-    ),
+    "zyx.linalg.fitting": ("chain_matmul", "cholesky_inverse", "logdet", "poly", "polyfit", "roots"),
     "zyx.tensor.ranges": (
         "bartlett", "bartlett_window", "blackman", "blackman_window", "diag_indices", "fromfunction",
         "geomspace", "hamming", "hamming_window", "hann_window", "hanning", "identity", "indices", "kaiser",

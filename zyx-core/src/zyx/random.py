@@ -19,7 +19,7 @@ from zyx.dtype import float32, int64
 from zyx.errors import ShapeError
 from zyx.functions.choosing import clip
 from zyx.functions.linalg import matmul
-from zyx.functions.operands import is_tensor, require
+from zyx.functions.operands import require
 from zyx.functions.selection import take
 from zyx.integers import is_several
 from zyx.linalg import cholesky
@@ -39,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 SizeLike: TypeAlias = "int | Sequence[int] | None"
+Moment: TypeAlias = "float | Tensor | Sequence[object]"
 
 
 class RandomNumbers:
@@ -73,10 +74,10 @@ class RandomNumbers:
         """
         return words.uniform(_shape(size), low=low, high=high, generator=self.generator)
 
-    def normal(self, loc: float | Tensor = 0.0, scale: float | Tensor = 1.0, size: SizeLike = None) -> Tensor:
+    def normal(self, loc: Moment = 0.0, scale: Moment = 1.0, size: SizeLike = None) -> Tensor:
         """Return floats of the normal distribution around `loc`, with the standard deviation `scale`.
 
-        Both may be tensors, which broadcast; their shape is that of the result unless `size` gives it.
+        Both may be tensors or lists, which broadcast; their shape is that of the result unless `size` gives it.
 
         Raises:
             ShapeError: `scale` is negative, or the shapes do not broadcast to `size`.
@@ -84,10 +85,11 @@ class RandomNumbers:
         >>> zyx.random.normal(0.0, 1.0, (2, 3)).shape
         (2, 3)
         """
-        if is_tensor(loc) or is_tensor(scale):
-            both = shapes.broadcast(*(each.node.shape if is_tensor(each) else () for each in (loc, scale)))
-            return self.standard_normal(both if size is None else size) * scale + loc
-        return words.normal(_shape(size), mean=float(loc), std=float(scale), generator=self.generator)
+        if isinstance(loc, float | int) and isinstance(scale, float | int):
+            return words.normal(_shape(size), mean=float(loc), std=float(scale), generator=self.generator)
+        mean, std = asarray(loc, float32), asarray(scale, float32)
+        both = shapes.broadcast(mean.node.shape, std.node.shape)
+        return self.standard_normal(both if size is None else size) * std + mean
 
     def standard_normal(self, size: SizeLike = None, dtype: DTypeLike = float32) -> Tensor:
         """Return floats of the normal distribution around 0 with the standard deviation 1.

@@ -208,6 +208,9 @@ def replaced(x: Tensor, key: object, value: object) -> Tensor:
 def assign(x: Tensor, value: object) -> Tensor:
     """Let `x` stand for `value`, of the same shape and dtype; return `x`.
 
+    What has no history of gradients, such as a weight, is computed together with whatever is computed next: so a loop
+    that assigns in each turn what it made of the turn before never computes a turn twice.
+
     Raises:
         ShapeError: Another shape.
         DTypeError: Another dtype.
@@ -222,6 +225,8 @@ def assign(x: Tensor, value: object) -> Tensor:
             f"assign: a tensor of {node.dtype} cannot stand for one of {new.dtype}; use .astype({node.dtype})"
         )
     tensor.runtime.assign(tensor, tensor.runtime.graph.to_device(new, node.device))
+    if tensor.is_leaf:
+        tensor.runtime.realize_along(tensor)
     return tensor
 
 
