@@ -10,5 +10,9 @@ A data set is anything with ``__len__`` and ``__getitem__``. Start reading at `z
 from zyx.data.collate import collate
 from zyx.data.dataset import ConcatDataset, Dataset, Subset, TensorDataset, random_split
 from zyx.data.loader import DataLoader
+from zyx.data.samplers import RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
-__all__ = ["ConcatDataset", "DataLoader", "Dataset", "Subset", "TensorDataset", "collate", "random_split"]
+__all__ = [
+    "ConcatDataset", "DataLoader", "Dataset", "RandomSampler", "Sampler", "SequentialSampler", "Subset",
+    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "collate", "random_split",
+]  # fmt: skip
