@@ -6,7 +6,7 @@ import pytest
 import zyx
 from zyx.data import DataLoader, RandomSampler, SequentialSampler, SubsetRandomSampler, TensorDataset
 from zyx.data import WeightedRandomSampler as Weighted
-from zyx.errors import ShapeError
+from zyx.errors import ArgumentError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 
@@ -18,6 +18,14 @@ def test_a_loader_follows_a_sampler():
     first, second = (np.concatenate([x.numpy() for (x,) in loader]).tolist() for _ in range(2))
     assert sorted(first) == sorted(second) == [10, 30, 50]
     assert [x.tolist() for (x,) in DataLoader(data, 3, sampler=SequentialSampler(data))] == [[0, 10, 20], [30, 40, 50]]
+
+
+def test_a_loader_takes_what_pytorch_says_of_memory_and_processes():
+    data = TensorDataset(zyx.arange(6))
+    loader = DataLoader(data, batch_size=3, shuffle=False, pin_memory=True, persistent_workers=False)
+    assert [x.tolist() for (x,) in loader] == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(ArgumentError, match="DataLoader: no argument is called batchsize; did you mean batch_size"):
+        DataLoader(data, batchsize=3)
 
 
 def test_each_pass_has_an_order_of_its_own_and_a_seed_repeats_them():

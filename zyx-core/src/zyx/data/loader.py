@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from zyx.data.collate import collate
 from zyx.data.dataset import SupportsBatches
 from zyx.errors import ArgumentError, DataError, ShapeError
+from zyx.functions import taking_habits
 from zyx.integers import as_index
 from zyx.runtime.runtime import current
 from zyx.tensor.generator import Generator
@@ -167,6 +168,10 @@ class DataLoader:
 
     def _sample(self, index: int) -> Any:  # noqa: ANN401  # whatever samples are
         return _watched(lambda: self.dataset[index], (index,), "the data set failed")
+
+
+# To assign to it is unsound of instances; of the class, it is what takes PyTorch's keywords, such as `pin_memory`.
+setattr(DataLoader, "__init__", taking_habits(DataLoader.__init__))  # noqa: B010
 
 
 def _watched(make: Callable[[], Any], indices: Sequence[int], what: str) -> Any:  # noqa: ANN401

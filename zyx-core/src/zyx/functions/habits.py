@@ -356,6 +356,7 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     "uniform": {"a": _renamed("low"), "b": _renamed("high")},
     "normal": {"loc": _renamed("mean"), "scale": _renamed("std")},
     "round": {"ndigits": _renamed("decimals")},
+    "DataLoader": dict.fromkeys(("multiprocessing_context", "persistent_workers", "pin_memory_device"), _without()),
     "vmap": {"in_dims": _renamed("in_axes"), "out_dims": _renamed("out_axes"), "fun": _operand(0), "func": _operand(0)},
 }  # fmt: skip
 #: Names of the arguments behind those that we take by position.
