@@ -62,3 +62,14 @@ def test_weights_say_how_often():
 def test_what_cannot_be_drawn_is_refused(make):
     with pytest.raises(ShapeError, match="Sampler: "):
         make()
+
+
+def test_a_batch_of_tensors_is_computed_unless_gradients_are_to_pass():
+    rows = zyx.arange(6.0).reshape(3, 2)
+    batch = zyx.data.collate([rows[0] * 2, rows[2] * 2, rows[0] * 2])
+    assert batch.is_realized
+    assert batch.tolist() == [[0, 2], [8, 10], [0, 2]]
+    w = zyx.ones(2, requires_grad=True)
+    zyx.data.collate([w * 3, w]).sum().backward()
+    assert w.grad.tolist() == [4, 4]
+    assert zyx.data.collate([zyx.ones(2, dtype="bfloat16")]).dtype == zyx.bfloat16

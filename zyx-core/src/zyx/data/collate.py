@@ -17,7 +17,8 @@ def collate(samples: Sequence[Any]) -> Any:  # noqa: ANN401  # whatever samples 
     """Return samples as one batch.
 
     Tensors, arrays and numbers get a new first axis: floats of Python become float32, integers int64. Dicts, tuples,
-    named tuples and lists are batched member by member, and stay what they are. Text and bytes become a list.
+    named tuples and lists are batched member by member, and stay what they are. Text and bytes become a list. Tensors
+    are computed, unless they require gradients.
 
     Raises:
         ShapeError: Shapes, keys or lengths that differ from sample to sample; the text has where.
@@ -37,7 +38,11 @@ def _collated(samples: list[Any], place: str) -> Any:  # noqa: ANN401
     kinds = {type(sample).__name__ for sample in samples}
     if is_tensor(first) and all(is_tensor(sample) for sample in samples):
         _check_shapes([sample.shape for sample in samples], place)
-        return stack(samples)
+        if any(sample.requires_grad for sample in samples):
+            return stack(samples)
+        # By the host: a kernel for each combination of samples would be compiled, and one that computes with the batch
+        # would make each of them anew.
+        return asarray(np.stack([sample.numpy() for sample in samples]), device=first.device)
     if isinstance(first, np.ndarray | np.generic | bool | int | float):
         if all(isinstance(sample, np.ndarray | np.generic | bool | int | float) for sample in samples):
             _check_shapes([np.shape(sample) for sample in samples], place)
