@@ -82,3 +82,11 @@ def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path):
         with pytest.raises(error, match=text):
             zyx.save(state, path)
     assert zyx.load(path) == {"x": 1}
+
+
+def test_what_pytorch_is_told_when_it_loads_is_taken(tmp_path):
+    zyx.save(obj={"x": zyx.arange(3)}, f=tmp_path / "x.pt")
+    found = zyx.load(tmp_path / "x.pt", map_location="cpu", weights_only=True)
+    assert found["x"].tolist() == [0, 1, 2]
+    with pytest.raises(zyx.errors.ArgumentError, match="load: no argument is called devcie; did you mean device"):
+        zyx.load(tmp_path / "x.pt", devcie="cpu")

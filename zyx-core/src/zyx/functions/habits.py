@@ -357,6 +357,8 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     "normal": {"loc": _renamed("mean"), "scale": _renamed("std")},
     "round": {"ndigits": _renamed("decimals")},
     "DataLoader": dict.fromkeys(("multiprocessing_context", "persistent_workers", "pin_memory_device"), _without()),
+    "load": {"map_location": _renamed("device"), "weights_only": _without(), "mmap": _without(), "f": _operand(0)},
+    "save": {"obj": _operand(0), "f": _operand(1)},
     "vmap": {"in_dims": _renamed("in_axes"), "out_dims": _renamed("out_axes"), "fun": _operand(0), "func": _operand(0)},
 }  # fmt: skip
 #: Names of the arguments behind those that we take by position.

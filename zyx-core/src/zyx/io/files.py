@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from zyx.errors import DTypeError, FormatError
+from zyx.functions import take_habits
 from zyx.io.formats import FileFormat, format_of
 from zyx.io.gguf_file import load_gguf, save_gguf
 from zyx.io.gguf_header import read_gguf_header
@@ -212,3 +213,6 @@ def from_file(
     [1, 2]
     """
     return Tensor.from_file(path, dtype, shape, offset, device)
+
+
+take_habits(globals(), ["load", "save"])
