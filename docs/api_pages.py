@@ -39,7 +39,10 @@ class Page(NamedTuple):
 PAGES: Final = (
     Page("tensor", "Tensor", "zyx", ("tensor.tensor",)),
     Page("dtypes", "Element types and constants", "zyx", ("dtype", "constants")),
-    Page("creation", "Making tensors", "zyx", ("tensor.creation", "tensor.ranges", "tensor.by_index", "tensor.weights")),
+    Page(
+        "creation", "Making tensors", "zyx",
+        ("tensor.creation", "tensor.ranges", "tensor.by_index", "tensor.weights"),
+    ),
     Page("random", "Random numbers", "zyx", ("tensor.random", "tensor.generator")),
     Page("arithmetic", "Arithmetic and comparison", "zyx", ("functions.arithmetic", "functions.logic")),
     Page(
