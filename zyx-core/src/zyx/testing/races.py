@@ -36,6 +36,9 @@ _NOBODY: Final = -1
 _SEVERAL: Final = -2
 _READS: Final = "one thread reads what another writes,"
 
+#: Accesses that wait to be noted, at most: each takes 16 bytes until then.
+_MOST_WAITING: Final = 1 << 21
+
 
 class RaceError(ZyxError):
     """Two threads reach one element with nothing that says which comes first."""
@@ -123,12 +126,21 @@ class _Clock:
 class _Log:
     """For each element of an array, who wrote it last, who read it last, and when.
 
+    Writes alone ask who has read, so reads wait until the next write; those of local memory are left out if all threads
+    have met in between, since nothing races with them any more.
+
     Attributes:
         is_local: Whether the array is in local memory, each element of which one group can reach.
+        latest: How often a thread that wrote had met its group, at most; `_NOBODY` if none wrote.
+        waiting: Reads that are not noted yet: the positions, the threads, and how often all have met their groups.
+        waiting_accesses: How many those are.
     """
 
     def __init__(self, length: int, memory: k.Memory) -> None:
         self.is_local = memory is k.Memory.LOCAL
+        self.latest = _NOBODY
+        self.waiting: list[tuple[Array, Array, int]] = []
+        self.waiting_accesses = 0
         self.writer = np.full(length, _NOBODY)
         self.written = np.zeros(length, np.int64)
         self.is_atomic = np.zeros(length, np.bool_)
@@ -221,14 +233,33 @@ class _Watched(Shared):
         log, clock = self.log, self.clock
         threads = rows + clock.first
         times = clock.times_of(threads)
-        writer = log.writer[positions]
-        is_other = (writer != _NOBODY) & (writer != threads)
-        if is_other.any():
-            self._check(positions, is_other & self._unordered(positions, threads, times), _READS)
+        has_met = log.is_local and clock.time is not None and log.latest < clock.time
+        if log.latest != _NOBODY and not has_met:
+            writer = log.writer[positions]
+            is_other = (writer != _NOBODY) & (writer != threads)
+            if is_other.any():
+                self._check(positions, is_other & self._unordered(positions, threads, times), _READS)
+        if clock.time is None or log.waiting_accesses + len(positions) > _MOST_WAITING:
+            self._note_waiting()
+            self._note_readers(positions, threads, times)
+        else:
+            log.waiting.append((positions, threads, clock.time))
+            log.waiting_accesses += len(positions)
+
+    def _note_waiting(self) -> None:
+        """Note the reads that wait, but for those that no write can race with any more."""
+        log, time = self.log, self.clock.time
+        waiting, log.waiting, log.waiting_accesses = log.waiting, [], 0
+        for positions, threads, then in waiting:
+            if not log.is_local or time is None or then == time:
+                self._note_readers(positions, threads, then)
+
+    def _note_readers(self, positions: Array, threads: Array, times: Array | int) -> None:
+        log, clock = self.log, self.clock
         # Where several accesses are of one element, the last of them is the one that is kept.
         last, reader = log.last_and_common(positions, threads)
         is_alone = last is threads
-        now = times if is_alone else clock.times_of(last)
+        now = times if is_alone or isinstance(times, int) else clock.times_of(last)
         old_reader, is_later = log.reader[positions], log.read[positions] < now
         if log.is_local:
             is_fresh = is_later
@@ -244,6 +275,7 @@ class _Watched(Shared):
 
     def _note_writes(self, positions: Array, rows: Array, *, is_atomic: bool = False) -> None:
         log, clock = self.log, self.clock
+        self._note_waiting()
         threads = rows + clock.first
         times = clock.times_of(threads)
         writer = log.writer[positions]
@@ -259,6 +291,7 @@ class _Watched(Shared):
         self._check(positions, was_read & is_unordered, "one thread writes what another reads,")
         log.writer[positions] = threads
         log.written[positions] = times
+        log.latest = max(log.latest, int(clock.times.max()))
         log.is_atomic[positions] = is_atomic
 
     def _unordered(self, positions: Array, threads: Array, times: Array | int) -> Array:
