@@ -83,6 +83,36 @@ def test_groups_never_meet():
         run(across.format(where="%other"))
 
 
+@pytest.mark.parametrize("most_waiting", [None, 0], ids=["waiting", "at once"])
+def test_what_was_read_before_a_barrier_is_written_by_threads_of_the_group_alone(monkeypatch, most_waiting):
+    if most_waiting is not None:
+        monkeypatch.setattr("zyx.testing.races._MOST_WAITING", most_waiting)
+    text = """
+        kernel k
+        %o = global f32[4]
+        %g = group 0 < 2 : i64
+        %t = thread 0 < 2 : i64
+        %one = const 1 : i64
+        %two = const 2 : i64
+        %three = const 3 : i64
+        %first = mul %g, %two : i64
+        %own = add %first, %t : i64
+        %turned = sub %one, %t : i64
+        %beside = add %first, %turned : i64
+        %across = sub %three, %own : i64
+        %value = const 7.0 : f32
+        %x = load %o[%own] : f32
+        barrier
+        store %o[{place}] = %value
+    """
+    run(text.format(place="%own"))
+    run(text.format(place="%beside"))
+    with pytest.raises(RaceError, match="one thread writes what another reads"):
+        run(text.format(place="%across"))
+    with pytest.raises(RaceError, match="one thread writes what another reads"):
+        run(text.format(place="%beside").replace("barrier", ""))
+
+
 def test_atomics_do_not_race_with_each_other():
     text = """
         kernel k
