@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # a script, not a package
 
 from tuned_numbers import Counted, counted, numbers_in, totals
 
-MOST = Counted(numbers=282, kinds=23, lines=13_395)
+MOST = Counted(numbers=282, kinds=23, lines=13_394)
 
 
 def test_there_are_no_more_numbers_kinds_and_lines_than_there_were() -> None:

@@ -51,8 +51,7 @@ def zyx_config_section() -> type[CpuConfig]:
 @hookimpl
 def zyx_devices(config: BackendConfig[CpuConfig], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
     """Return the device, or the two devices if both toolchains are asked for."""
-    from zyx.drivers.cache import MemoryCache
-    from zyx.drivers.disk_cache import open_programs
+    from zyx.drivers.cache import MemoryCache, open_programs
     from zyx_backend_c.start import open_devices
 
     cache = open_programs(config.cache_directory, "c", config.cache_bytes) or MemoryCache()

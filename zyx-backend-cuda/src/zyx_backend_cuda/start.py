@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.drivers.disk_cache import open_programs
+from zyx.drivers.cache import open_programs
 from zyx.drivers.faults import Fault
 from zyx.drivers.opening import open_each
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.drivers.disk_cache import open_programs
+from zyx.drivers.cache import open_programs
 from zyx.drivers.opening import asked_for, is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_opencl import driver

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zyx.drivers.cache import MemoryCache
-from zyx.drivers.disk_cache import DiskCache, open_programs
+from zyx.drivers.cache import MemoryCache, open_programs
+from zyx.drivers.disk_cache import DiskCache
 
 is_root = hasattr(os, "geteuid") and os.geteuid() == 0
 BOTH = pytest.mark.parametrize("executable", [True, False])
@@ -252,7 +252,7 @@ def test_threads_may_share_a_cache(tmp_path: Path) -> None:
 def test_several_processes_may_write_at_once(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
-from zyx.drivers.disk_cache import DiskCache, open_programs
+from zyx.drivers.disk_cache import DiskCache
 import sys
 cache = DiskCache(Path({str(tmp_path)!r}), "test", executable=True)
 for i in range(30):
@@ -273,7 +273,7 @@ def test_a_child_process_opens_the_file_itself(tmp_path: Path) -> None:
     script = f"""
 import os
 from pathlib import Path
-from zyx.drivers.disk_cache import DiskCache, open_programs
+from zyx.drivers.disk_cache import DiskCache
 cache = DiskCache(Path({str(tmp_path)!r}), "test", executable=True)
 cache.put("a", b"one")
 child = os.fork()

@@ -220,7 +220,8 @@ def test_nodes_of_a_trace_are_asked_a_few_times_each_where_their_gradients_go(is
     x = numbers(3, seed=31)
     step(x)
     assert len(asked) >= len(states)
-    assert max(asked.count(node) for node in asked) <= 3  # when it is made, to find what is below it, and to use that
+    # When it is made and when it is assigned, to find what is below it, and to use that.
+    assert max(asked.count(node) for node in asked) <= 4
     wanted, factor = x.numpy(), weight.numpy()
     for state in states:
         wanted = np.sin(wanted * factor)

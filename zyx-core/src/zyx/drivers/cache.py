@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from zyx.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zyx.drivers import disk_cache
+else:
+    disk_cache = lazy_import("zyx.drivers.disk_cache", globals())
 
 
 class ProgramCache(Protocol):
@@ -60,3 +69,14 @@ class MemoryCache:
             while self._bytes > self._max_bytes:
                 _, oldest = self._values.popitem(last=False)
                 self._bytes -= len(oldest)
+
+
+def open_programs(directory: Path | None, name: str, max_bytes: int) -> disk_cache.DiskCache | None:
+    """Return where a backend keeps what its compiler made; None if nothing may be kept.
+
+    Args:
+        directory: Where, such as `BackendConfig.cache_directory`.
+        name: Of the backend.
+        max_bytes: How much, such as `BackendConfig.cache_bytes`.
+    """
+    return None if directory is None else disk_cache.DiskCache(directory, name, executable=True, max_bytes=max_bytes)

@@ -331,14 +331,3 @@ def _size_of(connection: sqlite3.Connection, key: str) -> int:
 def _code(error: Exception) -> int:
     """Return SQLite's primary code of an error, 0 if it is none of SQLite's."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def open_programs(directory: Path | None, name: str, max_bytes: int) -> DiskCache | None:
-    """Return where a backend keeps what its compiler made; None if nothing may be kept.
-
-    Args:
-        directory: Where, such as `BackendConfig.cache_directory`.
-        name: Of the backend.
-        max_bytes: How much, such as `BackendConfig.cache_bytes`.
-    """
-    return None if directory is None else DiskCache(directory, name, executable=True, max_bytes=max_bytes)

@@ -50,9 +50,7 @@ def limit_recomputation(order: Sequence[Node], kept: set[Node], made: Collection
         places = needed.pop(node, {})
         if is_source(node):
             continue
-        if node in kept or (
-            not isinstance(node, MOVEMENT) and _is_better_kept(node, places, known, is_of_rows=node in of_rows)
-        ):
+        if node in kept or (not isinstance(node, MOVEMENT) and _is_better_kept(node, places, known, of_rows)):
             kept.add(node)
             known.add(node)
             region = region_at(node, Pool())
@@ -81,7 +79,7 @@ def _indices(order: Sequence[Node]) -> set[Node]:
 
 
 def _is_better_kept(
-    node: Node, places: Mapping[FusedRegion, Mapping[View, None]], known: set[Node], *, is_of_rows: bool
+    node: Node, places: Mapping[FusedRegion, Mapping[View, None]], known: set[Node], of_rows: set[Node]
 ) -> bool:
     if node in known or not places:
         return False
@@ -91,7 +89,7 @@ def _is_better_kept(
         for view in views:
             ranges = _ranges_of(view)
             around = max(around, region.extent(view.around))
-            times += region.extent(ranges) if is_of_rows else region.times_computed(ranges, view.around)
+            times += region.extent(ranges) if node in of_rows else region.times_computed(ranges, view.around)
     points = max(map(len, places.values()))
     if times <= size and points == 1:
         return False
