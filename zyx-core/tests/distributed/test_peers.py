@@ -21,6 +21,9 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc"),
 ]
 
+#: When a limit of 0.5 s is seen to be over at the earliest: the line that starts the clock here comes a bit late.
+_NOT_BEFORE_S = 0.45
+
 
 @pytest.mark.parametrize(
     ("how", "status", "text"),
@@ -43,8 +46,8 @@ def test_who_waits_for_a_process_that_has_ended_says_where(how, status, text):
 def test_a_process_that_is_stopped_is_named_at_once_and_all_end_at_the_limit():
     seen = watch("SIGSTOP", 0.5, 2.0)
     text = "".join(seen.output)
-    assert 0.5 <= seen.by_others_s < 2, seen
-    assert 0.5 <= seen.by_launcher_s < 3, seen
+    assert _NOT_BEFORE_S <= seen.by_others_s < 2, seen
+    assert _NOT_BEFORE_S <= seen.by_launcher_s < 3, seen
     assert "LateWarning: all_reduce sum of float32 [3]: rank 0 of 3 has waited" in text
     assert "CollectiveTimeoutError" in text
     assert seen.status == 1
@@ -53,7 +56,7 @@ def test_a_process_that_is_stopped_is_named_at_once_and_all_end_at_the_limit():
 
 def test_a_process_that_loops_is_named_and_ended():
     seen = watch("loops", 0.5, 2.0)
-    assert 0.5 <= seen.by_others_s < 2, seen
+    assert _NOT_BEFORE_S <= seen.by_others_s < 2, seen
     assert "CollectiveTimeoutError" in "".join(seen.output)
     assert seen.status == 1
     assert not seen.left
@@ -61,7 +64,7 @@ def test_a_process_that_loops_is_named_and_ended():
 
 def test_a_process_that_is_slow_is_named_and_nothing_fails():
     seen = watch("slow", 0.5, 20.0)
-    assert 0.5 <= seen.by_others_s < 5, seen
+    assert _NOT_BEFORE_S <= seen.by_others_s < 5, seen
     assert seen.status == 0, seen
     assert sum("is through" in line for line in seen.output) == 3
     assert not seen.left
