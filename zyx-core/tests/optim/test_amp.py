@@ -5,7 +5,7 @@ import pytest
 
 import zyx
 from zyx import amp, nn, optim
-from zyx.errors import ArgumentError, GradientError, ShapeError
+from zyx.errors import ArgumentError, GradientError, NoDeviceError, ShapeError
 from zyx.nn import functional as F
 
 SQUARE = np.arange(16, dtype=np.float32).reshape(4, 4) / 8 - 1
@@ -202,6 +202,13 @@ def test_a_scaler_that_is_off_does_nothing():
     assert scaler.get_scale() == 1.0
     assert np.isnan(p.numpy()[1])
     assert scaler.skipped_count.item() == 0
+
+
+def test_the_device_comes_first_and_is_not_looked_for_where_nothing_is_scaled():
+    assert amp.GradScaler("interpreter", 8.0).get_scale() == 8.0
+    assert amp.GradScaler("no such device", enabled=False).get_scale() == 1.0
+    with pytest.raises(NoDeviceError, match="no such device"):
+        amp.GradScaler("no such device")
 
 
 def test_bad_arguments_are_named():

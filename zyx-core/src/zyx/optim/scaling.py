@@ -60,24 +60,25 @@ class GradScaler:
 
     def __init__(
         self,
+        device: str | None = None,
         init_scale: float = 2.0**16,
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
         enabled: bool = True,
-        device: str | None = None,
     ) -> None:
         """Make the scaler.
 
         Args:
+            device: Where the scale lies; of no meaning unless `enabled`.
             init_scale: The scale at first.
             growth_factor: What it is multiplied by after `growth_interval` steps with finite gradients.
             backoff_factor: What it is multiplied by after a step with others.
             growth_interval: See `growth_factor`.
             enabled: Whether to do anything at all; if not, the scale is 1 and no step is left out.
-            device: Where the scale lies.
 
         Raises:
+            NoDeviceError: There is no such device.
             ShapeError: A number out of its range.
             ArgumentError: A growth factor that is not above 1.
         """
@@ -89,7 +90,7 @@ class GradScaler:
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval, self.enabled = growth_interval, enabled
         runtime = current()
-        place = runtime.default_device if device is None else runtime.device_name(device)
+        place = runtime.device_name(device) if device is not None and enabled else runtime.default_device
 
         def made(value: float, dtype: type) -> Tensor:
             return Tensor.of(runtime.upload(np.array(value, dtype), place), runtime)
