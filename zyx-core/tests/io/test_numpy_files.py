@@ -178,10 +178,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
             load(tmp_path / "absent")
 
 
-@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_save_says_who_writes_these_files(name, tmp_path):
-    with pytest.raises(FormatError, match="see save_npy, save_npz and save_gguf"):
-        io.save(tmp_path / name, {"x": zyx.ones(1)})
+def test_save_writes_these_files_by_their_names(tmp_path):
+    io.save(tmp_path / "a.npz", {"x": zyx.ones(1)})
+    assert np.load(tmp_path / "a.npz")["x"].tolist() == [1.0]
+    io.save(tmp_path / "a.npy", zyx.ones(2))
+    assert np.load(tmp_path / "a.npy").tolist() == [1.0, 1.0]
+    with pytest.raises(FormatError, match=r"which has no metadata"):
+        io.save(tmp_path / "a.npz", {"x": zyx.ones(1)}, {"made by": "a test"})
 
 
 def test_what_would_be_inflated_has_a_limit(tmp_path):
