@@ -80,7 +80,12 @@ PAGES: Final = (
     Page("jit", "Traced functions", "zyx", ("jit.function", "jit.dims")),
     Page("devices", "Devices and settings", "zyx", ("tensor.devices",)),
     Page("control", "Profiles, plans, tuning, memory", "zyx", ("tensor.control",)),
-    Page("dtype-rules", "Promotion and precision", "zyx", ("functions.info", "modes", "tensor.autocast")),
+    Page(
+        "dtype-rules",
+        "Promotion and precision",
+        "zyx",
+        ("functions.info", "functions.operands", "modes", "tensor.autocast"),
+    ),
     Page("files", "Loading and saving", "zyx", ("io.files",)),
     Page("io", "zyx.io", "zyx.io"),
     Page("nn", "zyx.nn", "zyx.nn"),

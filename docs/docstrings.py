@@ -3,7 +3,7 @@
 ``python docs/docstrings.py`` prints how many lack each; with ``example``, ``shape`` or ``error`` it prints their names.
 An example is a line at a prompt, run by zyx-core/tests/test_docstrings.py, or the file of a hook, run by
 zyx-core/tests/plugins/test_hookspecs.py. Words that tell of shapes are looked for, and a section ``Raises``. What
-cannot have one of them does not lack it; `is_without` has the rules, and `REFUSES_NOTHING` seven names.
+cannot have one of them does not lack it; `is_without` has the rules, and `REFUSES_NOTHING` ten names.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ PATTERNS: Final = {
 REFUSES_NOTHING: Final = {
     "zyx.backend.PoolBuffer": "keeps what it is given, for backends to derive from",
     "zyx.backend.Program": "keeps what it is given, for backends to derive from",
+    "zyx.data.SequentialSampler": "keeps what it is given, of which `len` is asked",
     "zyx.errors.locate": "does nothing with an error that names no device",
+    "zyx.is_tensor": "anything may be asked about",
     "zyx.nn.Identity": "gives back what it is given",
+    "zyx.random.RandomNumbers": "keeps what it is given; its methods say what they raise",
     "zyx.tree.flatten": "anything is a tree",
     "zyx.tree.leaves": "anything is a tree",
     "zyx.tree.structure": "anything is a tree",

@@ -37,6 +37,7 @@ ELSEWHERE = {
     "profile", "randn", "save", "set_implicit_casts", "settings", "shard", "stft", "unshard", "synchronize", "tune",
     "close", "print_graph", "realize_all", "supports_dtype", "unique_counts", "unique_inverse",
     "hessian", "jacobian", "jvp", "vjp", "enable_grad", "inference_mode",
+    "is_floating_point", "is_tensor",
     "is_grad_enabled", "no_grad", "checkpoint", "custom_gradient", "set_grad_enabled", "vmap",
     # made of functions in the table, and compared with PyTorch's in tests/test_beside_torch.py
     "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid",

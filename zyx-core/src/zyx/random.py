@@ -58,6 +58,9 @@ class RandomNumbers:
     def random(self, size: SizeLike = None, dtype: DTypeLike = float32) -> Tensor:
         """Return floats drawn evenly from [0, 1), in the shape `size`; without it, one number.
 
+        Raises:
+            ShapeError: A size below 0.
+
         >>> bool(zyx.random.random() < 1)
         True
         """
@@ -93,6 +96,9 @@ class RandomNumbers:
 
     def standard_normal(self, size: SizeLike = None, dtype: DTypeLike = float32) -> Tensor:
         """Return floats of the normal distribution around 0 with the standard deviation 1.
+
+        Raises:
+            ShapeError: A size below 0.
 
         >>> zyx.random.standard_normal(3).shape
         (3,)
@@ -194,6 +200,9 @@ class RandomNumbers:
     def permutation(self, x: int | Tensor | Sequence[object]) -> Tensor:
         """Return the elements of `x` along axis 0 in random order; a number is ``arange(x)``.
 
+        Raises:
+            ShapeError: A number below 0, or a tensor without axes.
+
         >>> sorted(zyx.random.permutation(3).tolist())
         [0, 1, 2]
         """
@@ -221,6 +230,9 @@ class RandomNumbers:
     def rand(self, *shape: int) -> Tensor:
         """Return floats drawn evenly from [0, 1), in the shape that is given size by size.
 
+        Raises:
+            ShapeError: A size below 0.
+
         >>> zyx.random.rand(2, 3).shape
         (2, 3)
         """
@@ -229,6 +241,9 @@ class RandomNumbers:
     def randn(self, *shape: int) -> Tensor:
         """Return floats of the normal distribution, in the shape that is given size by size.
 
+        Raises:
+            ShapeError: A size below 0.
+
         >>> zyx.random.randn(2, 3).shape
         (2, 3)
         """
@@ -236,6 +251,9 @@ class RandomNumbers:
 
     def randint(self, low: int, high: int | None = None, size: SizeLike = None, dtype: DTypeLike = int64) -> Tensor:
         """Return integers; see `integers`.
+
+        Raises:
+            ShapeError: `low` is not below `high`, or a size is below 0.
 
         >>> zyx.random.randint(0, 5, (2, 3)).shape
         (2, 3)
@@ -251,6 +269,9 @@ def _shape(size: SizeLike) -> tuple[int, ...]:
 def seed(seed: int) -> None:
     """Start the stream of the default generator at a seed; see `zyx.manual_seed`.
 
+    Raises:
+        IntegerError: `seed` is no integer.
+
     >>> zyx.random.seed(0)
     """
     manual_seed(seed)
@@ -258,6 +279,9 @@ def seed(seed: int) -> None:
 
 def default_rng(seed: int | None = None) -> RandomNumbers:
     """Return what draws from a stream of its own: that of `seed`, or without one, of words of the default generator.
+
+    Raises:
+        IntegerError: `seed` is no integer.
 
     >>> a, b = (zyx.random.default_rng(5).random(3) for _ in range(2))
     >>> zyx.array_equal(a, b)

@@ -95,6 +95,9 @@ class RandomSampler(Sampler):
 class SubsetRandomSampler(Sampler):
     """Given numbers of samples in random order, each pass in another.
 
+    Raises:
+        IntegerError: When it is read: a number that is no integer.
+
     >>> sorted(zyx.data.SubsetRandomSampler([4, 7]))
     [4, 7]
     """

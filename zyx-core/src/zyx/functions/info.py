@@ -206,7 +206,10 @@ def view(x: Tensor, *shape: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # 
 
 
 def is_floating_point(x: Tensor) -> bool:
-    """Tell whether the dtype is one of floats.
+    """Tell whether the dtype of `x`, which has any shape, is one of floats.
+
+    Raises:
+        DTypeError: `x` is no tensor.
 
     >>> zyx.is_floating_point(zyx.ones(2))
     True

@@ -38,7 +38,7 @@ OPERANDS: Final = (Handle, *NUMBERS, *ARRAYS)
 
 
 def is_tensor(x: object) -> TypeGuard[Tensor]:
-    """Tell whether `x` is a tensor.
+    """Tell whether `x` is a tensor, of whatever shape.
 
     >>> zyx.is_tensor(zyx.ones(2)), zyx.is_tensor([1.0, 1.0])
     (True, False)

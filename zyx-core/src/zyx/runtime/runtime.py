@@ -316,8 +316,7 @@ class Runtime(Plans):
         given: dict[Node, Buffer] = {}
         for node in nodes:
             if type(node) in RARELY_COMPUTED or 0 in node.shape:
-                buffer = self._given(node)
-                if buffer is not None:
+                if (buffer := self._given(node)) is not None:
                     given[node] = buffer
         remaining = [node for node in nodes if node not in given] if given else nodes
         if remaining:
@@ -488,18 +487,14 @@ _started: Final[dict[str, Runtime]] = {}
 
 def current() -> Runtime:
     """Return the runtime that new tensors belong to here, starting the default one on the first call."""
-    used = _used.get()
-    if used is None:
-        used = _started.get("default") or _started.setdefault("default", Runtime())
-    return used
+    return _used.get() or _started.get("default") or _started.setdefault("default", Runtime())
 
 
 @contextmanager
 def use(runtime: Runtime) -> Iterator[Runtime]:
     """Make `runtime` the current one in this thread or task, for the length of a ``with`` block."""
-    before = _used.get()
-    _used.set(runtime)
+    token = _used.set(runtime)
     try:
         yield runtime
     finally:
-        _used.set(before)
+        _used.reset(token)
