@@ -167,11 +167,15 @@ PUBLIC_MODULES: Final = frozenset({"zyx.errors", *(f"zyx.{name}" for name in zyx
 
 #: What names say that are neither functions, classes nor element types.
 DATA: Final = {
+    "zyx.c_": "Pieces side by side, as columns: ``zyx.c_[zyx.ones(5), x]``.",
     "zyx.e": "Euler's number.",
     "zyx.inf": "Positive infinity.",
+    "zyx.mgrid": "The places of a grid, one plane for each axis: ``zyx.mgrid[0:4, 0:3]``.",
     "zyx.nan": "A float that is no number.",
     "zyx.newaxis": "An axis of length 1, as an index: ``x[:, zyx.newaxis]``.",
+    "zyx.ogrid": "The places of a grid, each axis by itself: ``zyx.ogrid[0:4, 0:3]``.",
     "zyx.pi": "The circumference of a circle of diameter 1.",
+    "zyx.r_": "Pieces one behind the other: ``zyx.r_[x, 0, 1:4]``.",
     "zyx.amp.TABLE": "What `zyx.autocast` does to which function. ``low``: computed in the short type, with sums in "
     "float32, and giving it. ``float32``: computed in float32 and giving it, at least.",
     "zyx.quantize.GGUF": "The layouts of GGUF files, by name.",
