@@ -274,8 +274,7 @@ class Runtime(Plans):
         """Return what `handles` stand for and is not computed, each node once."""
         found: dict[Node, None] = {}
         for handle in handles:
-            node = handle._node
-            if node.storage is None:
+            if (node := handle._node).storage is None:
                 found[node] = None
         return list(found)
 
@@ -493,8 +492,9 @@ def current() -> Runtime:
 @contextmanager
 def use(runtime: Runtime) -> Iterator[Runtime]:
     """Make `runtime` the current one in this thread or task, for the length of a ``with`` block."""
-    token = _used.set(runtime)
+    before = _used.get()
+    _used.set(runtime)
     try:
         yield runtime
     finally:
-        _used.reset(token)
+        _used.set(before)
